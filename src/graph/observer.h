@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The observer row: statistics of a tensor over batches with fixed memory, and the qparams that follow from them.
+   Rows live in src/quant/observers, listed in observers.def. */
+#ifndef INTACT_GRAPH_OBSERVER_H
+#define INTACT_GRAPH_OBSERVER_H
+
+#include "graph/graph.h"
+
+/* What is wanted of a quantized value. */
+typedef struct intact_quant_spec {
+  intact_dtype dtype;
+  int64_t quant_min, quant_max; /* both 0: the full range of dtype */
+  intact_qscheme scheme;
+  int axis;      /* per channel, per group; -1 otherwise */
+  int64_t group; /* per group: elements per block */
+  bool reduce_range;
+  bool is_dynamic;
+  double eps; /* smallest scale; 0: float32 machine epsilon */
+  const struct intact_observer *observer;
+  const char *options; /* "name=value,..." of the observer, NULL: none; lives as long as the spec */
+} intact_quant_spec;
+
+typedef struct intact_observer_range {
+  int64_t n;              /* 1, or the channels */
+  const float *low, *high; /* what the qparams are made from; belongs to the state */
+} intact_observer_range;
+
+typedef struct intact_observer_counts {
+  int64_t values, non_finite; /* elements seen, of them skipped */
+  int64_t batches;
+} intact_observer_counts;
+
+typedef struct intact_observer {
+  const char *name;       /* "histogram" */
+  const char *torch_name; /* "HistogramObserver", NULL: ours alone */
+  const char *doc;
+  const char *options; /* "bins=2048,upsample_rate=16": names and defaults; "" none */
+  bool per_channel;    /* takes per-channel schemes */
+  /* New state, nothing observed. Refuses schemes, types and options that the observer does not take. */
+  intact_status (*create)(intact_context *context, const intact_quant_spec *spec, void **state);
+  void (*destroy)(intact_context *context, void *state); /* takes NULL */
+  intact_status (*update)(intact_context *context, void *state, const intact_tensor *x);
+  /* state += other, both of one spec; NULL: the statistics can't be merged. */
+  intact_status (*merge)(intact_context *context, void *state, const void *other);
+  /* The range the qparams are made from; n = 0 when nothing was observed. */
+  intact_status (*range)(intact_context *context, void *state, intact_observer_range *range);
+  /* qparams by the rule of kernels/affine; nothing observed: scale 1, zero point 0. */
+  intact_status (*qparams)(intact_context *context, void *state, const intact_quant_spec *spec, intact_arena *arena,
+                           intact_qparams **qparams);
+  void (*counts)(const void *state, intact_observer_counts *counts);
+  /* State as tensors named `prefix` + PyTorch's buffer names, and back. */
+  intact_status (*save)(intact_context *context, const void *state, const char *prefix, struct intact_tensor_set *set);
+  intact_status (*load)(intact_context *context, void *state, const char *prefix, const struct intact_tensor_set *set);
+} intact_observer;
+
+extern const intact_observer *const intact__observers[];
+extern const int intact__n_observers;
+/* By name or PyTorch name; NULL when there is none. */
+const intact_observer *intact__find_observer(const char *name);
+
+#endif
