@@ -3,6 +3,7 @@
 #ifndef INTACT_GRAPH_GRAPH_H
 #define INTACT_GRAPH_GRAPH_H
 
+#include "base/text.h"
 #include "graph/op.h"
 #include "intact/graph.h"
 #include "tensor/tensor.h"
@@ -53,8 +54,8 @@ struct intact_node {
   intact_value **results;
   intact_attr *attrs; /* op->schema.n_attrs */
   intact_graph **bodies;
-  void *state;             /* observe, fake_quantize: the observer's state; released by state_destroy */
-  const struct intact_observer *observer;
+  struct intact_observation *observation; /* observe, fake_quantize: counted, shared by the nodes of one group (observer.h) */
+  struct intact_annotation *annotation;   /* how a quantizer wants this node (quantizer.h), in the arena; NULL: no wish */
   const char *why_float;   /* set by to_integer: why this node stays float; NULL if it does not */
   intact_node *prev, *next;
   intact_graph *graph;

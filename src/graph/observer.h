@@ -5,6 +5,7 @@
 #define INTACT_GRAPH_OBSERVER_H
 
 #include "graph/graph.h"
+#include "intact/io.h"
 
 /* What is wanted of a quantized value. */
 typedef struct intact_quant_spec {
@@ -49,9 +50,30 @@ typedef struct intact_observer {
                            intact_qparams **qparams);
   void (*counts)(const void *state, intact_observer_counts *counts);
   /* State as tensors named `prefix` + PyTorch's buffer names, and back. */
-  intact_status (*save)(intact_context *context, const void *state, const char *prefix, struct intact_tensor_set *set);
-  intact_status (*load)(intact_context *context, void *state, const char *prefix, const struct intact_tensor_set *set);
+  intact_status (*save)(intact_context *context, const void *state, const char *prefix, intact_tensor_set *set);
+  intact_status (*load)(intact_context *context, void *state, const char *prefix, const intact_tensor_set *set);
 } intact_observer;
+
+/* An observer at work: its spec and its statistics. The nodes whose values must get the same qparams share one by counting
+   (node->observation). Interp calls intact__observation_update for observe nodes when asked to observe. */
+typedef struct intact_observation {
+  intact_context *context;
+  intact_quant_spec spec;        /* options is a copy */
+  void *state;                   /* of spec.observer; NULL when the spec has none (qparams that are fixed) */
+  float fixed_scale;             /* without an observer: the qparams, all channels alike */
+  int32_t fixed_zero_point;
+  bool frozen;                   /* updates do nothing */
+  int uses;
+} intact_observation;
+
+/* graph/observation.c */
+intact_status intact__observation_create(intact_context *context, const intact_quant_spec *spec, intact_observation **observation);
+intact_observation *intact__observation_retain(intact_observation *observation);
+void intact__observation_release(intact_observation *observation); /* takes NULL */
+/* Another one with the same statistics (create and merge); refuses observers without merge that have seen something. */
+intact_status intact__observation_copy(const intact_observation *observation, intact_observation **copy);
+intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x);
+intact_status intact__observation_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams);
 
 extern const intact_observer *const intact__observers[];
 extern const int intact__n_observers;
