@@ -17,6 +17,8 @@ struct intact_value {
   int64_t dims[INTACT_MAX_RANK]; /* < 0: symbol */
   const intact_qparams *qparams; /* NULL: plain */
   intact_tensor *constant;       /* not NULL: a constant, and then producer is NULL */
+  const int64_t *elements;       /* what is known of a small integer value's content (see op.h), NULL: nothing */
+  int n_elements;
   intact_node *producer;         /* NULL: input or constant */
   int result;                    /* index among the producer's results */
   intact_use *uses;              /* who reads it; graph outputs do not count here */
@@ -72,19 +74,21 @@ struct intact_graph {
   size_t n_values, values_capacity;
   intact_value **inputs, **outputs;
   int n_inputs, n_outputs;
-  const char **symbols; /* symbol k is dim -1-k */
-  int n_symbols;
+  const char **symbols; /* symbol k is dim -1-k; a body uses those of the outermost graph */
+  int n_symbols, symbols_capacity;
   const char *requantize; /* name of the requantize rule, "f32_rne" unless the model says otherwise */
   const char **meta;      /* n_meta pairs key, value kept from the file */
   int n_meta;
   intact_graph *parent; /* of a body */
-  intact_map names;     /* value and node names in use */
+  intact_map value_names, node_names; /* names in use; a value and a node may share one */
 };
 
 /* ---- build (graph/builder.c) ---- */
 intact_status intact__graph_create(intact_context *context, const char *name, intact_graph **graph);
-/* A name not in use yet: `base` itself, else base_1, base_2 ... (checked against all value and node names). */
+/* A name not in use yet: `base` itself, else base_1, base_2 ... (checked against all value and node names). NULL: no memory. */
 const char *intact__graph_fresh_name(intact_graph *graph, const char *base);
+intact_value *intact__graph_find_value(const intact_graph *graph, const char *name); /* NULL: there is none */
+intact_node *intact__graph_find_node(const intact_graph *graph, const char *name);
 int64_t intact__graph_symbol(intact_graph *graph, const char *name); /* finds or adds; NULL name: a new unnamed one */
 intact_status intact__graph_add_input(intact_graph *graph, const char *name, intact_dtype dtype, int rank,
                                       const int64_t *dims, intact_value **value);
@@ -97,11 +101,15 @@ intact_status intact__graph_set_outputs(intact_graph *graph, int n, intact_value
 intact_status intact__graph_add_node(intact_graph *graph, const intact_op *op, const char *name, int n_operands,
                                      intact_value *const *operands, int n_results, const char *const *result_names,
                                      intact_node *before, intact_node **node);
+/* A new empty body of the node; it sees its own inputs only, outer values come in as further operands of the node. */
+intact_status intact__node_add_body(intact_node *node, const char *name, intact_graph **body);
 /* Fills dtype, rank, dims of the results by op->infer (and, for quantize/dequantize and integer nodes, checks qparams). */
 intact_status intact__node_infer(intact_node *node);
 /* Infers the whole graph anew, in order, descending into bodies. */
 intact_status intact__graph_infer(intact_graph *graph);
-/* Copy with other input shapes (rank and dims per input), all shapes inferred anew: what planning starts from. */
+/* The tensors fit the graph's inputs: type, rank, known dims, one number per symbol. The refusal names the input. */
+intact_status intact__graph_check_inputs(const intact_graph *graph, const intact_tensor *const *inputs);
+/* Copy with the shapes of `inputs`, all shapes inferred anew: what planning starts from. */
 intact_status intact__graph_with_shapes(const intact_graph *graph, const intact_tensor *const *inputs, intact_graph **copy);
 
 /* ---- attributes (graph/attr.c): by name; the name must be of the schema (assert) ---- */
@@ -119,8 +127,8 @@ intact_status intact__attr_set_tensor(intact_node *node, const char *name, intac
 
 /* ---- rewrite (graph/rewrite.c): keep uses, order and names right ---- */
 void intact__node_set_operand(intact_node *node, int operand, intact_value *value);
-void intact__value_replace_uses(intact_value *value, intact_value *by); /* also as graph output */
-/* Replaces the use by one node only. */
+/* Also as graph output: then `by`, when it is a node's result and no output yet, takes over the name (they are swapped). */
+void intact__value_replace_uses(intact_value *value, intact_value *by);
 void intact__node_remove(intact_node *node); /* results must have no uses and be no outputs */
 void intact__node_move_before(intact_node *node, intact_node *before);
 /* Adds "+b" to the source of a. */
@@ -133,7 +141,11 @@ void intact__graph_remove_dead(intact_graph *graph);
 /* The only reader of value, if exactly one node reads it once and it is no graph output; else NULL. */
 intact_node *intact__value_single_user(const intact_value *value);
 bool intact__is_op(const intact_node *node, const char *op_name); /* NULL node: false */
-/* A small pattern: "conv2d(?, !, ?) -> relu" style chains; see match.c. */
+/* Matches a chain that starts at `first`: "conv2d|linear(?, !) -> batch_norm? -> relu". Each link is one op name or several with
+   |, optionally operand marks in order (? anything, ! a constant, q a value with qparams, _ left out; operands without a mark
+   are free), and a ? at the end of a link that may be missing. The next link reads result 0 of the one before as operand 0 and
+   is its only reader. nodes[i] is the node of link i, NULL for a missing one. Returns the number of links, 0: no match. */
+int intact__match(intact_node *first, const char *pattern, intact_node **nodes, int capacity);
 
 /* ---- interp (graph/interp.c) ---- */
 /* Called for each value as it is computed, in order: what observers and the numeric suite hang on. */
@@ -142,7 +154,7 @@ typedef struct intact_interp_options {
   bool fast;          /* eval_fast rows where there are any */
   intact_tap_fn tap;  /* NULL: none */
   void *tap_user;
-  bool observe;       /* observe nodes update their state */
+  bool observe;       /* nodes with an observer update its state with operand 0 before they are evaluated */
 } intact_interp_options;
 intact_status intact__interpret(const intact_graph *graph, const intact_tensor *const *inputs,
                                 const intact_interp_options *options, intact_tensor **outputs);

@@ -75,12 +75,27 @@ typedef struct intact_schema {
   .attrs = (const intact_attr_spec[]) { __VA_ARGS__ }
 
 /* ---- inference ---- */
-/* What infer may look at: node->operands[i]->{dtype,rank,dims,constant}, attributes. It sets the results' dtype, rank and
-   dims (symbols allowed; intact__infer_unknown_dim gives a fresh symbol). Refusals name the node, the shapes and the rule. */
+/* What infer may look at: node->operands[i]->{dtype,rank,dims,constant,elements}, attributes. It sets the results' dtype, rank
+   and dims (symbols allowed; intact__infer_unknown_dim gives a fresh symbol). Refusals name the node, the shapes and the rule.
+   Quantized operands of ops that are not on_integers are shown as f32; the driver puts the type of a result's qparams after.
+   Interp calls infer again on the actual shapes before every eval, so eval need not repeat its checks.
+   A row with bodies sets the types of the bodies' inputs, calls intact__graph_infer on them and takes the outputs' types. */
 typedef struct intact_infer {
   intact_context *context;
   intact_node *node;
+  intact_graph *graph; /* where symbols are made; NULL: all shapes are actual ones */
 } intact_infer;
+int64_t intact__infer_unknown_dim(intact_infer *infer);
+/* Shape arithmetic: value->elements is what is known of a small integer value of rank 0 or 1 (at most INTACT_MAX_ELEMENTS):
+   plain integers, or a symbol written as an element. The driver evaluates ops on known elements (and data movement on symbols)
+   by itself; only a row that makes elements out of shapes (shape) sets them. */
+enum { INTACT_MAX_ELEMENTS = 64 };
+intact_status intact__infer_set_elements(intact_infer *infer, int result, int n, const int64_t *elements);
+static inline bool intact__element_is_symbol(int64_t element) { return element < INT64_MIN + INT32_MAX; }
+static inline int64_t intact__element_from_dim(int64_t dim) { return dim >= 0 ? dim : INT64_MIN + (-1 - dim); }
+static inline int64_t intact__dim_from_element(int64_t element) {
+  return intact__element_is_symbol(element) ? -1 - (element - INT64_MIN) : element;
+}
 
 /* ---- evaluation ---- */
 typedef struct intact_call {
@@ -89,10 +104,14 @@ typedef struct intact_call {
   int n_operands, n_results;
   const intact_tensor *const *operands; /* NULL: left out */
   intact_tensor **results;              /* NULL at first, or a tensor to write into when the caller planned its memory */
+  const struct intact_interp_options *options; /* how bodies are run; NULL: by the definitions */
 } intact_call;
 /* The tensor to write result i into: the caller's if one is there (shape and dtype must agree), else a new one. */
 intact_status intact__call_result(const intact_call *call, int i, intact_dtype dtype, int rank, const int64_t *dims,
                                   intact_tensor **tensor);
+/* Runs body `body` of the node; as many inputs and outputs as the body has; outputs become owned by the caller. A body sees its
+   own inputs only: what it reads of the graph around it comes in as further operands of the node. */
+intact_status intact__call_body(const intact_call *call, int body, const intact_tensor *const *inputs, intact_tensor **outputs);
 
 /* ---- gradient ---- */
 /* Vector-Jacobian product. d_results[i] is NULL where nothing flows in. For each operand with needed[i], the op creates
@@ -172,7 +191,7 @@ struct intact_op {
   intact_status (*lower_int)(intact_lower *lower); /* NULL: float fallback */
   int64_t (*macs)(const intact_node *node);        /* NULL: 0. Multiply-accumulates with concrete shapes (symbols count as 1) */
   bool on_integers;    /* eval_f32 wants the quantized operands' stored integers (quantize, dequantize, data movement that
-                          keeps qparams) */
+                          keeps qparams: there only while operands and result have equal qparams, else float between) */
   bool has_effect;     /* never removed as dead */
   const intact_alias *aliases; /* ended by a zero row; NULL: none */
 };
