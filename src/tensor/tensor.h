@@ -59,8 +59,11 @@ intact_qparams *intact__qparams_create(intact_arena *arena, intact_qscheme schem
 intact_qparams *intact__qparams_copy(intact_arena *arena, const intact_qparams *qparams);
 /* Same scheme kind, type, range and bit-equal scales and zero points. */
 bool intact__qparams_equal(const intact_qparams *a, const intact_qparams *b);
-/* The definition of the quantized tensor <-> float32, by kernels' rule (z + rne(x * (1/s)), clamped to quant_min..max). */
+/* tensor/qtensor.c: whole tensors by the rule of kernels/affine, z + rne(x * (1/s)) clamped to quant_min..quant_max, per
+   tensor, channel or group; any float type in, float32 out, 2- and 4-bit codes packed. `divide`: the rule "divide" of ONNX,
+   x / s instead of x * (1/s). Errors: size-mismatch, out-of-range, type-mismatch, unsupported-type. */
 intact_status intact__dequantize_tensor(const intact_tensor *q, const intact_qparams *qparams, intact_tensor **x);
 intact_status intact__quantize_tensor(const intact_tensor *x, const intact_qparams *qparams, intact_tensor **q);
+intact_status intact__quantize_tensor_by(const intact_tensor *x, const intact_qparams *qparams, bool divide, intact_tensor **q);
 
 #endif
