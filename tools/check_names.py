@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DTYPES = ("s8c", "u8", "s8", "s16", "u16", "s32", "s64", "f32", "f16", "bf16", "f64", "x8", "x16", "x32", "u4", "s4", "u2", "s2")
+DTYPES = ("s8c", "u8", "s8", "s16", "u16", "s32", "u32", "s64", "f32", "f16", "bf16", "f64", "x8", "x16", "x32", "u4", "s4", "u2", "s2")
 ISAS = ("scalar", "avx2", "avx512", "avx512vnni", "neon")
 CODE = "(?:" + "|".join(sorted(DTYPES, key=len, reverse=True)) + ")"
 NAME = re.compile(rf"^intact_(?P<what>[a-z0-9]+(?:_[a-z0-9]+)*?)_(?P<dtypes>{CODE}+)(?:_(?P<tile>\d+x\d+(?:x\d+)?))?__(?P<isa>{'|'.join(ISAS)})$")

@@ -111,7 +111,8 @@ intact_status intact__fail_in(intact_context *context, const char *format, ...) 
   memcpy(inner, context->message, sizeof inner);
   size_t used = strlen(outer);
   memcpy(context->message, outer, used + 1);
-  snprintf(context->message + used, sizeof context->message - used, ": %s", inner);
+  int room = (int)(sizeof context->message - used) - 3; /* ": " and the end; what does not fit is cut */
+  snprintf(context->message + used, sizeof context->message - used, ": %.*s", room > 0 ? room : 0, inner);
   return context->status;
 }
 

@@ -43,8 +43,8 @@ static intact_status open_file(intact_context *context, const char *path, int *f
 }
 
 intact_status intact__map_file(intact_context *context, const char *path, intact_mapping **mapping) {
-  int fd;
-  size_t bytes;
+  int fd = -1;
+  size_t bytes = 0;
   INTACT_TRY(open_file(context, path, &fd, &bytes));
   void *data = NULL;
   if (bytes) data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -19,18 +19,18 @@ typedef struct dequantize_row {
 } dequantize_row;
 
 /* Each table takes the rows of its kind and drops the others. */
-#define ROW(ISA, isa, kind, dtypes, slot) {INTACT_ISA_##ISA, INTACT_##slot, intact_##kind##_##dtypes##__##isa},
-#define INTACT_AFFINE_KERNEL(ISA, isa, kind, dtypes, slot) SELECT_##kind(ISA, isa, kind, dtypes, slot)
+#define ROW(ISA, function, slot) {INTACT_ISA_##ISA, INTACT_##slot, function},
+#define INTACT_AFFINE_KERNEL(ISA, kind, function, slot) SELECT_##kind(ISA, function, slot)
 
 #define SELECT_quantize ROW
-#define SELECT_dequantize(ISA, isa, kind, dtypes, slot)
+#define SELECT_dequantize(ISA, function, slot)
 static const quantize_row quantize_rows[] = {
 #include "kernels/affine/affine.def"
 };
 #undef SELECT_quantize
 #undef SELECT_dequantize
 
-#define SELECT_quantize(ISA, isa, kind, dtypes, slot)
+#define SELECT_quantize(ISA, function, slot)
 #define SELECT_dequantize ROW
 static const dequantize_row dequantize_rows[] = {
 #include "kernels/affine/affine.def"

@@ -12,7 +12,7 @@ typedef void (*intact_dequantize_fn)(const void *q, float *x, int64_t n, float s
 #define INTACT_SIGNATURE_quantize(name) void name(const float *x, void *q, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_dequantize(name) void name(const void *q, float *x, int64_t n, float scale, int32_t zero_point)
 
-#define INTACT_AFFINE_KERNEL(ISA, isa, kind, dtypes, slot) INTACT_SIGNATURE_##kind(intact_##kind##_##dtypes##__##isa);
+#define INTACT_AFFINE_KERNEL(ISA, kind, function, slot) INTACT_SIGNATURE_##kind(function);
 #include "kernels/affine/affine.def"
 #undef INTACT_AFFINE_KERNEL
 

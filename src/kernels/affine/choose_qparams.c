@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scale and zero point from a range. */
-#include "kernels/affine/qparams.h"
+#include "kernels/affine/choose_qparams.h"
 
 #include <float.h>
 

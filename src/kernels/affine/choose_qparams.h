@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scale and zero point from a range: PyTorch's two rules, total over every input. */
-#ifndef INTACT_KERNELS_AFFINE_QPARAMS_H
-#define INTACT_KERNELS_AFFINE_QPARAMS_H
+#ifndef INTACT_KERNELS_AFFINE_CHOOSE_QPARAMS_H
+#define INTACT_KERNELS_AFFINE_CHOOSE_QPARAMS_H
 
 #include "kernels/affine/affine.h"
 
