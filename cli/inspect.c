@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* intact inspect: what a model or a tensor file holds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_option options[] = {
+    {"--stage", "NAME", "print the graph at a stage: float observed qdq integer (later stages are made with --data)"},
+    {NULL, NULL, NULL}};
+
+static json_t *value_json(const intact_graph *graph, const intact_value_info *info) {
+  char shape[256];
+  return json_pack("{s:s,s:s,s:s}", "name", info->name, "dtype", intact_dtype_text(info->dtype), "shape",
+                   cli_shape(graph, info, shape, sizeof shape));
+}
+
+static void print_value(const intact_graph *graph, const char *kind, const intact_value_info *info) {
+  char shape[256];
+  printf("%-8s %s %s%s\n", kind, info->name, intact_dtype_text(info->dtype), cli_shape(graph, info, shape, sizeof shape));
+}
+
+static int inspect_tensors(cli *c, const char *path) {
+  intact_tensor_set *set;
+  if (intact_tensors_read(c->context, path, &set) != INTACT_OK) return cli_failed(c);
+  json_t *list = json_array();
+  int64_t elements = 0;
+  for (int i = 0; i < intact_tensor_set_count(set); i++) {
+    const intact_tensor *t = intact_tensor_set_get(set, i);
+    json_t *shape = json_array();
+    for (int k = 0; k < intact_tensor_rank(t); k++) json_array_append_new(shape, json_integer(intact_tensor_dims(t)[k]));
+    elements += intact_tensor_count(t);
+    if (!c->json) {
+      char *dims = json_dumps(shape, JSON_COMPACT);
+      printf("%s %s%s\n", intact_tensor_set_name(set, i), intact_dtype_text(intact_tensor_dtype(t)), dims ? dims : "?");
+      free(dims);
+    }
+    json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "name", intact_tensor_set_name(set, i), "dtype",
+                                          intact_dtype_text(intact_tensor_dtype(t)), "shape", shape));
+  }
+  if (!c->json) printf("%d tensors, %lld elements\n", intact_tensor_set_count(set), (long long)elements);
+  json_object_set_new(c->result, "tensors", list);
+  json_object_set_new(c->result, "elements", json_integer(elements));
+  intact_tensor_set_destroy(set);
+  return CLI_DONE;
+}
+
+static int print_facts(cli *c, const intact_graph *graph, const char *format) {
+  intact_graph_facts facts;
+  if (intact_graph_count_facts(graph, &facts) != INTACT_OK) return cli_failed(c);
+  json_t *inputs = json_array(), *outputs = json_array();
+  if (!c->json) printf("format   %s, stage %s\n", format, intact_stage_text(intact_graph_stage(graph)));
+  for (int i = 0; i < intact_graph_input_count(graph); i++) {
+    intact_value_info info = intact_graph_input(graph, i);
+    json_array_append_new(inputs, value_json(graph, &info));
+    if (!c->json) print_value(graph, "input", &info);
+  }
+  for (int i = 0; i < intact_graph_output_count(graph); i++) {
+    intact_value_info info = intact_graph_output(graph, i);
+    json_array_append_new(outputs, value_json(graph, &info));
+    if (!c->json) print_value(graph, "output", &info);
+  }
+  if (!c->json)
+    printf("nodes    %lld (%lld with an integer kernel)\nparameters %lld, %lld bytes\nMACs     %lld per sample\n",
+           (long long)facts.nodes, (long long)facts.integer_nodes, (long long)facts.parameters, (long long)facts.bytes,
+           (long long)facts.macs);
+  json_object_set_new(c->result, "format", json_string(format));
+  json_object_set_new(c->result, "stage", json_string(intact_stage_text(intact_graph_stage(graph))));
+  json_object_set_new(c->result, "nodes", json_integer(facts.nodes));
+  json_object_set_new(c->result, "parameters", json_integer(facts.parameters));
+  json_object_set_new(c->result, "macs", json_integer(facts.macs));
+  json_object_set_new(c->result, "bytes", json_integer(facts.bytes));
+  json_object_set_new(c->result, "integer_nodes", json_integer(facts.integer_nodes));
+  json_object_set_new(c->result, "float_nodes", json_integer(facts.float_nodes));
+  json_object_set_new(c->result, "inputs", inputs);
+  json_object_set_new(c->result, "outputs", outputs);
+  json_object_set_new(c->result, "unsupported", json_array());
+  return CLI_DONE;
+}
+
+/* Brings the graph to the stage asked for and prints it. */
+static int print_stage(cli *c, intact_graph *graph, const char *stage) {
+  const intact_stage now = intact_graph_stage(graph);
+  int want = -1;
+  for (int s = INTACT_STAGE_FLOAT; s <= INTACT_STAGE_INTEGER; s++)
+    if (strcmp(stage, intact_stage_text((intact_stage)s)) == 0) want = s;
+  if (want < 0) return cli_wrong_use(c, "there is no stage '%s': float observed qdq integer", stage);
+  intact_status status = INTACT_OK;
+  if (now == INTACT_STAGE_FLOAT && want == INTACT_STAGE_OBSERVED) {
+    const intact_quantize_options defaults = intact_quantize_default_options();
+    status = intact_annotate(graph, &defaults);
+    if (status == INTACT_OK) status = intact_prepare(graph);
+  } else if (now == INTACT_STAGE_QDQ && want == INTACT_STAGE_INTEGER) {
+    status = intact_to_integer(graph);
+  } else if (want != (int)now) {
+    return cli_wrong_use(c, "the model is at stage %s; stage %s can't be reached from there without data: use quantize",
+                         intact_stage_text(now), stage);
+  }
+  char *text = NULL;
+  if (status == INTACT_OK) status = intact_graph_print(graph, &text);
+  if (status != INTACT_OK) return cli_failed(c);
+  if (c->json)
+    json_object_set_new(c->result, "graph", json_string(text));
+  else
+    fputs(text, stdout);
+  intact_text_destroy(c->context, text);
+  return CLI_DONE;
+}
+
+static int run(cli *c) {
+  const char *path = c->positional[0], *format;
+  if (intact_file_format(c->context, path, &format) != INTACT_OK) return cli_failed(c);
+  if (strcmp(format, "onnx") != 0 && strcmp(format, "intact") != 0) return inspect_tensors(c, path);
+  intact_graph *graph;
+  if (intact_model_read(c->context, path, &graph) != INTACT_OK) return cli_failed(c);
+  const char *stage = cli_get(c, "--stage");
+  int code = stage ? print_stage(c, graph, stage) : CLI_DONE;
+  if (code == CLI_DONE && (!stage || c->json)) code = print_facts(c, graph, format);
+  intact_graph_destroy(graph);
+  return code;
+}
+
+const intact_verb intact_verb_inspect = {
+    .name = "inspect",
+    .arguments = "FILE",
+    .doc = "Shows a model (nodes, shapes, parameters, MACs, ops without an integer kernel) or a tensor file.",
+    .options = options,
+    .run = run};
