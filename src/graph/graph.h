@@ -21,16 +21,17 @@ struct intact_value {
   int n_elements;
   intact_node *producer;         /* NULL: input or constant */
   int result;                    /* index among the producer's results */
-  intact_use *uses;              /* who reads it; graph outputs do not count here */
+  intact_use *uses, *last_use;   /* who reads it, in the order they came; graph outputs do not count here */
   int n_uses;                    /* length of uses */
   bool is_input, is_output;
   int32_t id; /* index in graph->values */
+  intact_graph *graph;
 };
 
 struct intact_use {
   intact_node *node;
   int operand;
-  intact_use *next;
+  intact_use *prev, *next;
 };
 
 /* One attribute's content; which member is valid follows from the schema's type. Aligned with op->schema.attrs. */
@@ -54,6 +55,7 @@ struct intact_node {
   int n_operands, n_results, n_bodies;
   intact_value **operands; /* NULL: optional operand left out */
   intact_value **results;
+  intact_use *uses;   /* n_operands: the entries of the operands' use lists */
   intact_attr *attrs; /* op->schema.n_attrs */
   intact_graph **bodies;
   struct intact_observation *observation; /* observe, fake_quantize: counted, shared by the nodes of one group (observer.h) */
@@ -80,7 +82,7 @@ struct intact_graph {
   const char **meta;      /* n_meta pairs key, value kept from the file */
   int n_meta;
   intact_graph *parent; /* of a body */
-  intact_map value_names, node_names; /* names in use; a value and a node may share one */
+  intact_map value_names, node_names, symbol_names; /* names in use; a value and a node may share one */
 };
 
 /* ---- build (graph/builder.c) ---- */
@@ -111,6 +113,9 @@ intact_status intact__graph_infer(intact_graph *graph);
 intact_status intact__graph_check_inputs(const intact_graph *graph, const intact_tensor *const *inputs);
 /* Copy with the shapes of `inputs`, all shapes inferred anew: what planning starts from. */
 intact_status intact__graph_with_shapes(const intact_graph *graph, const intact_tensor *const *inputs, intact_graph **copy);
+
+/* Keeps a pair of the file's metadata. */
+intact_status intact__graph_add_meta(intact_graph *graph, const char *key, const char *value);
 
 /* ---- attributes (graph/attr.c): by name; the name must be of the schema (assert) ---- */
 int64_t intact__attr_int(const intact_node *node, const char *name);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What evaluations and gradients of op rows call: results, bodies, gradient tensors, the gradient markers. */
+#include "graph/internal.h"
+
+intact_status intact__call_result(const intact_call *call, int i, intact_dtype dtype, int rank, const int64_t *dims,
+                                  intact_tensor **tensor) {
+  intact_tensor *planned = call->results[i];
+  if (planned == NULL) {
+    INTACT_TRY(intact__tensor_create_raw(call->context, dtype, rank, dims, &planned));
+    call->results[i] = planned;
+  } else if (planned->dtype != dtype || !intact__shape_equal(planned->rank, planned->dims, rank, dims)) {
+    char a[200], b[200];
+    INTACT_FAIL(call->context, INTERNAL, call->node->name, "result %d of node %s (%s) is %s%s, planned was %s%s", i,
+                call->node->name, call->node->op->name, intact_dtype_text(dtype), intact__shape_text(rank, dims, a),
+                intact_dtype_text(planned->dtype), intact__shape_text(planned->rank, planned->dims, b));
+  }
+  *tensor = planned;
+  return INTACT_OK;
+}
+
+intact_status intact__call_body(const intact_call *call, int body, const intact_tensor *const *inputs, intact_tensor **outputs) {
+  return intact__interpret(call->node->bodies[body], inputs, call->options, outputs);
+}
+
+intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor) {
+  if (grad->d_operands[i] == NULL)
+    INTACT_TRY(intact_tensor_create(grad->context, INTACT_F32, grad->operands[i]->rank, grad->operands[i]->dims,
+                                    &grad->d_operands[i]));
+  *tensor = grad->d_operands[i];
+  return INTACT_OK;
+}
+
+intact_status intact__grad_none(intact_grad *grad) {
+  (void)grad;
+  return INTACT_OK;
+}
+
+intact_status intact__grad_straight_through(intact_grad *grad) {
+  const intact_tensor *d = grad->d_results[0];
+  if (d == NULL || !grad->needed[0]) return INTACT_OK;
+  return intact_tensor_share(d, grad->operands[0]->rank, grad->operands[0]->dims, &grad->d_operands[0]);
+}
