@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Integer convolution and matrix product: geometry, packing, and the loop over bands and panels. */
+#include "kernels/qgemm/qgemm.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64 };
+
+const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set) {
+  static const intact_qgemm_kernel *const rows[] = {
+#define INTACT_KERNEL(family, name, isa) &name,
+#include "kernels/qgemm/qgemm.def"
+#undef INTACT_KERNEL
+  };
+  size_t n = sizeof rows / sizeof rows[0];
+  for (size_t i = 0; i < n; i++)
+    if (INTACT_HAS_ISA(isa_set, rows[i]->isa)) return rows[i];
+  return rows[n - 1];
+}
+
+static int64_t taps_of(const intact_qgemm_shape *shape) {
+  return shape->axis[0].kernel * shape->axis[1].kernel * shape->axis[2].kernel;
+}
+
+/* No neighbours and no gaps: all pixels of all images are lines of one image. */
+static bool is_pointwise(const intact_qgemm_shape *shape) {
+  for (int i = 0; i < 3; i++) {
+    const intact_conv_axis *a = &shape->axis[i];
+    if (a->kernel != 1 || a->stride != 1 || a->pad != 0 || a->in != a->out) return false;
+  }
+  return true;
+}
+
+static void collapse(intact_qgemm_shape *shape) {
+  int64_t pixels = shape->batch * shape->axis[0].out * shape->axis[1].out * shape->axis[2].out;
+  intact_conv_axis one = {1, 1, 1, 1, 1, 0};
+  shape->batch = 1;
+  shape->axis[0] = shape->axis[1] = shape->axis[2] = one;
+  shape->axis[0].in = shape->axis[0].out = pixels;
+}
+
+/* Elements along an axis that `out` outputs read. */
+static int64_t reach(const intact_conv_axis *axis, int64_t out) {
+  return (out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation + 1;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static bool mul(int64_t *a, int64_t b) { return !__builtin_mul_overflow(*a, b, a); }
+
+/* Taps whose input elements follow each other in the copy form one segment. */
+static void find_segments(intact_qgemm_plan *plan) {
+  const intact_qgemm_shape *shape = &plan->shape;
+  const intact_conv_axis *a = shape->axis;
+  plan->run_taps = 1;
+  if (shape->groups == 1) {
+    bool whole = a[2].dilation == 1 || a[2].kernel == 1;
+    if (whole) plan->run_taps = a[2].kernel;
+    whole = whole && a[2].kernel == plan->copied[2] && (a[1].dilation == 1 || a[1].kernel == 1);
+    if (whole) plan->run_taps *= a[1].kernel;
+    whole = whole && a[1].kernel == plan->copied[1] && (a[0].dilation == 1 || a[0].kernel == 1);
+    if (whole) plan->run_taps *= a[0].kernel;
+  }
+  plan->segment_length = plan->run_taps * shape->in_channels;
+  plan->steps = ceil_div(plan->segment_length, plan->kernel->depth);
+  plan->n_segments = taps_of(shape) / plan->run_taps * plan->parts;
+}
+
+/* How many output lines a band has: the copy stays within COPY_BYTES_WANTED, and there is a band for each thread. */
+static void choose_bands(intact_qgemm_plan *plan, int threads) {
+  const intact_conv_axis *a0 = &plan->shape.axis[0];
+  int64_t line_bytes = plan->copied[1] * plan->copied[2] * plan->shape.groups * plan->shape.in_channels * (int64_t)plan->element;
+  int64_t lines = 1;
+  if (reach(a0, 1) * line_bytes < COPY_BYTES_WANTED)
+    lines = ((COPY_BYTES_WANTED / line_bytes) - reach(a0, 1)) / a0->stride + 1;
+  int64_t line_pixels = plan->shape.axis[1].out * plan->shape.axis[2].out;
+  if (lines * line_pixels > 4096) lines = ceil_div(4096, line_pixels);
+  if (threads > 1 && plan->shape.batch < 4 * (int64_t)threads) {
+    int64_t shared = ceil_div(a0->out, ceil_div(4 * (int64_t)threads, plan->shape.batch));
+    int64_t least = ceil_div(24, line_pixels);
+    if (shared < least) shared = least;
+    if (shared < lines) lines = shared;
+  }
+  if (lines > a0->out) lines = a0->out;
+  if (lines < 1) lines = 1;
+  /* equal bands rather than a short last one */
+  plan->bands_per_image = ceil_div(a0->out, lines);
+  plan->band_lines = ceil_div(a0->out, plan->bands_per_image);
+  plan->bands_per_image = ceil_div(a0->out, plan->band_lines);
+  plan->n_bands = plan->shape.batch * plan->bands_per_image;
+  plan->band_pixels = plan->band_lines * line_pixels;
+  plan->copied[0] = reach(a0, plan->band_lines);
+}
+
+static int panel_width(const intact_qgemm_kernel *kernel, int64_t left) {
+  int width = kernel->widths[0];
+  for (int i = 1; i < kernel->n_widths && kernel->widths[i] >= left; i++) width = kernel->widths[i];
+  return width;
+}
+
+static size_t panel_bytes(const intact_qgemm_plan *plan, int width) {
+  size_t weights = (size_t)(plan->n_segments * plan->steps * plan->kernel->depth) * (size_t)width;
+  size_t bytes = (size_t)width * (sizeof(int32_t) + sizeof(float)) + weights;
+  return (bytes + 63) / 64 * 64;
+}
+
+static bool fits(const intact_qgemm_shape *shape) {
+  int64_t bytes = 4;
+  for (int i = 0; i < 3; i++) {
+    const intact_conv_axis *a = &shape->axis[i];
+    int64_t most = a->in > a->out ? a->in : a->out;
+    if (!mul(&bytes, most + 2 * a->kernel * a->dilation + a->stride)) return false;
+  }
+  int64_t channels = shape->in_channels > shape->out_channels ? shape->in_channels : shape->out_channels;
+  return mul(&bytes, shape->batch) && mul(&bytes, shape->groups) && mul(&bytes, channels + 64);
+}
+
+bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_shape *shape, int parts, int threads,
+                        intact_qgemm_plan *plan) {
+  if (!fits(shape)) return false;
+  *plan = (intact_qgemm_plan){.kernel = kernel, .shape = *shape, .parts = parts};
+  if (is_pointwise(shape)) collapse(&plan->shape);
+  const intact_conv_axis *a = plan->shape.axis;
+  bool padded = false;
+  for (int i = 0; i < 3; i++) {
+    plan->copied[i] = reach(&a[i], a[i].out);
+    if (i > 0 && plan->copied[i] < a[i].in) plan->copied[i] = a[i].in;
+    padded = padded || a[i].pad > 0 || reach(&a[i], a[i].out) > a[i].in;
+  }
+  plan->one_piece = !padded;
+  plan->element = kernel->centered ? sizeof(int16_t) : 1;
+  find_segments(plan);
+  plan->in_place =
+      !padded && !kernel->centered && !plan->shape.x_signed && plan->segment_length % kernel->depth == 0;
+  choose_bands(plan, threads);
+  int64_t channels = plan->shape.groups * plan->shape.in_channels;
+  if (!plan->in_place) {
+    plan->copy_bytes = (size_t)(plan->copied[0] * plan->copied[1] * plan->copied[2] * channels) * plan->element + SLACK_BYTES;
+    plan->copy_bytes = (plan->copy_bytes + 63) / 64 * 64;
+  }
+  plan->scratch_bytes = plan->copy_bytes + ((size_t)plan->band_pixels * sizeof(void *) + 63) / 64 * 64;
+  for (int64_t n = 0; n < plan->shape.out_channels;) {
+    int width = panel_width(kernel, plan->shape.out_channels - n);
+    plan->group_bytes += panel_bytes(plan, width);
+    n += width;
+  }
+  plan->round = intact__round8(shape->y_signed, shape->zero_y, shape->y_min, shape->y_max);
+  plan->y_stride = plan->shape.groups * plan->shape.out_channels;
+  return true;
+}
+
+size_t intact__qgemm_packed_bytes(const intact_qgemm_plan *plan) {
+  return plan->group_bytes * (size_t)plan->shape.groups;
+}
+
+static int32_t weight_at(const intact_qgemm_weights *weights, int64_t channel, int64_t tap, int64_t c) {
+  int64_t i = channel * weights->n_stride + tap * weights->tap_stride + c * weights->c_stride;
+  int32_t w = weights->is_unsigned ? ((const uint8_t *)weights->data)[i] : ((const int8_t *)weights->data)[i];
+  return weights->zero != NULL ? w - weights->zero[channel] : w;
+}
+
+/* How much of w the parts 0, 1, ... hold: as much as fits s8 of what the earlier ones left. */
+static int8_t part_of(int32_t w, int64_t part) {
+  for (;; part--) {
+    int32_t held = w < INT8_MIN ? INT8_MIN : w > INT8_MAX ? INT8_MAX : w;
+    if (part == 0) return (int8_t)held;
+    w -= held;
+  }
+}
+
+int intact__qgemm_parts(const intact_qgemm_shape *shape, const intact_qgemm_weights *weights) {
+  int parts = 1;
+  if (weights->zero == NULL && !weights->is_unsigned) return parts;
+  for (int64_t n = 0; n < shape->groups * shape->out_channels; n++)
+    for (int64_t t = 0; t < taps_of(shape); t++)
+      for (int64_t c = 0; c < shape->in_channels; c++)
+        while (part_of(weight_at(weights, n, t, c), parts) != 0) parts++;
+  return parts;
+}
+
+/* The s8 that stands for element p of segment s: its share of w. */
+static int8_t packed_weight(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t channel, int64_t s,
+                            int64_t p) {
+  int64_t segments = plan->n_segments / plan->parts;
+  int64_t tap = s % segments * plan->run_taps + p / plan->shape.in_channels;
+  return part_of(weight_at(weights, channel, tap, p % plan->shape.in_channels), s / segments);
+}
+
+static void pack_panel(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t first, int columns, int width,
+                       uint8_t *panel) {
+  const intact_qgemm_kernel *kernel = plan->kernel;
+  int depth = kernel->depth, lanes = kernel->lanes, vectors = width / lanes;
+  int32_t *bias = (int32_t *)(void *)panel;
+  float *scale = (float *)(void *)(panel + (size_t)width * sizeof(int32_t));
+  int8_t *out = (int8_t *)(panel + (size_t)width * (sizeof(int32_t) + sizeof(float)));
+  for (int i = 0; i < width; i++) {
+    int l = i % lanes, j = i / lanes;
+    int column = l / 4 * 4 * vectors + 4 * j + l % 4;
+    bool real = column < columns;
+    int64_t channel = first + column;
+    uint32_t b = real && weights->bias != NULL ? (uint32_t)weights->bias[channel] : 0;
+    scale[i] = real && weights->scale != NULL ? weights->scale[channel] : 0.0f;
+    for (int64_t s = 0; real && s < plan->n_segments; s++)
+      for (int64_t p = 0; p < plan->segment_length; p++) {
+        int8_t w = packed_weight(plan, weights, channel, s, p);
+        out[((s * plan->steps + p / depth) * width + i) * depth + p % depth] = w;
+        if (!kernel->centered) b -= (uint32_t)(plan->shape.zero_x + (plan->shape.x_signed ? 128 : 0)) * (uint32_t)(int32_t)w;
+      }
+    memcpy(&bias[i], &b, sizeof b);
+  }
+}
+
+void intact__qgemm_pack(intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t *segments, uint8_t *packed) {
+  const intact_conv_axis *a = plan->shape.axis;
+  int64_t channels = plan->shape.groups * plan->shape.in_channels;
+  int64_t n = plan->n_segments / plan->parts;
+  for (int64_t s = 0; s < n; s++) {
+    int64_t tap = s * plan->run_taps;
+    int64_t t2 = tap % a[2].kernel, t1 = tap / a[2].kernel % a[1].kernel, t0 = tap / a[2].kernel / a[1].kernel;
+    int64_t pixel = (t0 * a[0].dilation * plan->copied[1] + t1 * a[1].dilation) * plan->copied[2] + t2 * a[2].dilation;
+    segments[s] = pixel * channels * (int64_t)plan->element;
+    for (int64_t part = 1; part < plan->parts; part++) segments[part * n + s] = segments[s];
+  }
+  memset(packed, 0, intact__qgemm_packed_bytes(plan));
+  uint8_t *panel = packed;
+  for (int64_t g = 0; g < plan->shape.groups; g++)
+    for (int64_t c = 0; c < plan->shape.out_channels;) {
+      int64_t left = plan->shape.out_channels - c;
+      int width = panel_width(plan->kernel, left);
+      pack_panel(plan, weights, g * plan->shape.out_channels + c, left < width ? (int)left : width, width, panel);
+      panel += panel_bytes(plan, width);
+      c += width;
+    }
+  plan->segments = segments;
+  plan->packed = packed;
+}
+
+/* One row of axis 2 (NULL: padding) into the copy: padding, elements, padding. */
+static uint8_t *copy_row(const intact_qgemm_plan *plan, const uint8_t *row, uint8_t *to) {
+  const intact_conv_axis *a = &plan->shape.axis[2];
+  const intact_qgemm_kernel *kernel = plan->kernel;
+  bool is_signed = plan->shape.x_signed;
+  int32_t zero = plan->shape.zero_x;
+  int64_t channels = plan->shape.groups * plan->shape.in_channels, element = (int64_t)plan->element;
+  int64_t all = plan->copied[2], before = a->pad < all ? a->pad : all;
+  int64_t count = all - before < a->in ? all - before : a->in;
+  if (row == NULL) before = all, count = 0;
+  int64_t after = all - before - count;
+  if (before > 0) kernel->copy(NULL, before * channels, is_signed, zero, to);
+  to += before * channels * element;
+  if (count > 0) kernel->copy(row, count * channels, is_signed, zero, to);
+  to += count * channels * element;
+  if (after > 0) kernel->copy(NULL, after * channels, is_signed, zero, to);
+  return to + after * channels * element;
+}
+
+/* The input of `lines` output lines from `line` on; returns where the copy (or x itself) begins. */
+static const uint8_t *copy_band(const intact_qgemm_plan *plan, const uint8_t *image, int64_t line, int64_t lines, uint8_t *copy) {
+  const intact_conv_axis *a = plan->shape.axis;
+  int64_t channels = plan->shape.groups * plan->shape.in_channels, row = a[2].in * channels, slice = a[1].in * row;
+  int64_t first = line * a[0].stride - a[0].pad, n = reach(&a[0], lines);
+  if (plan->in_place) return image + first * slice;
+  if (plan->one_piece) {
+    plan->kernel->copy(image + first * slice, n * slice, plan->shape.x_signed, plan->shape.zero_x, copy);
+    memset(copy + n * slice * (int64_t)plan->element, 0, SLACK_BYTES / 2);
+    return copy;
+  }
+  uint8_t *to = copy;
+  for (int64_t i = first; i < first + n; i++)
+    for (int64_t k = -a[1].pad; k < plan->copied[1] - a[1].pad; k++) {
+      bool inside = i >= 0 && i < a[0].in && k >= 0 && k < a[1].in;
+      to = copy_row(plan, inside ? image + i * slice + k * row : NULL, to);
+    }
+  memset(to, 0, SLACK_BYTES / 2); /* the last step of a segment may read on, with weights 0 */
+  return copy;
+}
+
+static void run_band(const intact_qgemm_plan *plan, const uint8_t *x, uint8_t *y, uint8_t *scratch, int64_t band) {
+  const intact_qgemm_shape *shape = &plan->shape;
+  const intact_conv_axis *a = shape->axis;
+  int64_t channels = shape->groups * shape->in_channels;
+  int64_t image = band / plan->bands_per_image, line = band % plan->bands_per_image * plan->band_lines;
+  int64_t lines = a[0].out - line < plan->band_lines ? a[0].out - line : plan->band_lines;
+  const uint8_t *base =
+      copy_band(plan, x + image * a[0].in * a[1].in * a[2].in * channels, line, lines, scratch);
+  const void **pixels = (const void **)(void *)(scratch + plan->copy_bytes);
+  int64_t n = 0, step = a[2].stride * channels * (int64_t)plan->element;
+  for (int64_t i = 0; i < lines; i++)
+    for (int64_t k = 0; k < a[1].out; k++) {
+      const uint8_t *p =
+          base + (i * a[0].stride * plan->copied[1] + k * a[1].stride) * plan->copied[2] * channels * (int64_t)plan->element;
+      for (int64_t l = 0; l < a[2].out; l++, p += step) pixels[n++] = p;
+    }
+  size_t y_size = shape->output == INTACT_QGEMM_S32 ? sizeof(int32_t) : 1;
+  uint8_t *y_band = y + (size_t)((image * a[0].out + line) * a[1].out * a[2].out * plan->y_stride) * y_size;
+  const uint8_t *panel = plan->packed;
+  for (int64_t g = 0; g < shape->groups; g++)
+    for (int64_t c = 0; c < shape->out_channels;) {
+      int64_t left = shape->out_channels - c;
+      int width = panel_width(plan->kernel, left);
+      plan->kernel->panel(plan, panel, width, left < width ? (int)left : width, pixels, n,
+                          g * shape->in_channels * (int64_t)plan->element,
+                          y_band + (size_t)(g * shape->out_channels + c) * y_size);
+      panel += panel_bytes(plan, width);
+      c += width;
+    }
+}
+
+void intact__qgemm_run(const intact_qgemm_plan *plan, const void *x, void *y, void *scratch, int64_t begin, int64_t end) {
+  assert(plan->packed != NULL);
+  for (int64_t band = begin; band < end; band++) run_band(plan, x, y, scratch, band);
+}
