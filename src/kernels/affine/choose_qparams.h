@@ -13,15 +13,15 @@
 intact_status intact__quant_range(intact_context *context, const char *where, intact_dtype dtype, bool reduce_range,
                                   int64_t *quant_min, int64_t *quant_max, bool *custom);
 
-typedef enum intact_mapping {
+typedef enum intact_range_mapping {
   INTACT_MAPPING_AFFINE,
   INTACT_MAPPING_SYMMETRIC,
   INTACT_MAPPING_SYMMETRIC_NO_CLIPPING, /* torchao: scale = max(low / quant_min, high / quant_max) */
   INTACT_MAPPING_FLOAT_QPARAMS          /* the zero point is a real number, 0 need not be in the range */
-} intact_mapping;
+} intact_range_mapping;
 
 typedef struct intact_qparams_rule {
-  intact_mapping mapping;
+  intact_range_mapping mapping;
   int64_t quant_min, quant_max;
   int64_t symmetric_zero_point; /* of the symmetric mappings */
   float eps;                    /* smallest scale */
