@@ -184,6 +184,7 @@ struct intact_op {
                                                            that make sense for the op as well (data movement: all types) */
   intact_status (*eval_fast)(const intact_call *call); /* optional, the same within the stated tolerance; full build only */
   intact_status (*grad)(intact_grad *grad);            /* never NULL */
+  intact_status (*grad_fast)(intact_grad *grad);       /* optional, the same within the stated tolerance; full build only */
   intact_quant_traits quant;
   intact_int_layout int_layout;
   /* Why lower_int can't do this integer-form node (static text), NULL if it can. NULL function: never. */
