@@ -132,6 +132,8 @@ intact_status intact__attr_set_tensor(intact_node *node, const char *name, intac
 
 /* ---- rewrite (graph/rewrite.c): keep uses, order and names right ---- */
 void intact__node_set_operand(intact_node *node, int operand, intact_value *value);
+/* Room for optional operands that were left out at the end: n_operands becomes at least n, new ones are NULL. */
+intact_status intact__node_extend(intact_node *node, int n);
 /* Also as graph output: then `by`, when it is a node's result and no output yet, takes over the name (they are swapped). */
 void intact__value_replace_uses(intact_value *value, intact_value *by);
 void intact__node_remove(intact_node *node); /* results must have no uses and be no outputs */

@@ -20,7 +20,7 @@ typedef struct intact_pass {
 extern const intact_pass *const intact__passes[];
 extern const int intact__n_passes;
 const intact_pass *intact__find_pass(const char *name);
-/* Runs all passes that take `from` to `to`, in the table's order, and verifies in between. */
+/* Runs all passes between the two stages in the table's order; what became dead goes after each. Verifies the result. */
 intact_status intact__run_passes(intact_graph *graph, intact_stage from, intact_stage to);
 
 #endif

@@ -34,6 +34,8 @@ typedef struct intact_wish {
   float fixed_scale;      /* fixed */
   int32_t fixed_zero_point;
   intact_edge from[2]; /* derived */
+  bool passive;      /* shared: the values are among those seen at `shared` already, so they are not observed again */
+  bool keep_integer; /* at the network's border: convert leaves no quantize (of an input) or dequantize (of an output) here */
 } intact_wish;
 
 /* node->annotation. An edge without a wish takes what its producer's result has; a wish on an operand edge that equals the
@@ -45,24 +47,28 @@ typedef struct intact_annotation {
   const char *claimed_by; /* name of the quantizer */
 } intact_annotation;
 
-/* The annotation of a node, made (all NONE) in the graph's arena when there is none yet; NULL: no memory. */
-intact_annotation *intact__node_annotate(intact_node *node);
+/* The annotation of a node, made (all NONE) in the graph's arena when there is none yet; NULL: no memory.
+   (graph/annotation.c) */
+intact_annotation *intact__node_annotate(intact_node *node, const char *claimed_by);
+/* The wish that an edge stands for after following `shared`; NULL: no wish, or sharing that goes round in a circle. */
+const intact_wish *intact__edge_wish(intact_edge edge);
 
 /* What the caller wishes beyond a quantizer's own choices; see intact_quantize_options. */
 typedef struct intact_quantizer_settings {
   const char *options;                    /* "name=value,..." of this quantizer; "" none */
-  const intact_quant_spec *activation;    /* defaults for per-tensor activations and for weights; observers set */
-  const intact_quant_spec *weight;        /* axis is filled in from the op's meaning */
+  const intact_quant_spec *activation;    /* per tensor, with its observer */
+  const intact_quant_spec *constant;      /* the same for constants read as activations: their exact range */
+  const intact_quant_spec *weight;        /* per channel: the axis is still open; or per tensor */
+  const intact_quant_spec *weight_tensor; /* for weights without a channel axis */
   bool io_integer;
-  bool (*keep_float)(const void *user, const intact_node *node); /* never NULL */
-  const void *user;
 } intact_quantizer_settings;
 
 typedef struct intact_quantizer {
   const char *name; /* "default" */
   const char *doc;
   const char *options; /* "name=default,...": what it takes; "" none */
-  /* Writes annotations; leaves nodes alone that have one (first claim wins). Descends into bodies itself. */
+  /* Writes annotations on the nodes of one graph (the caller descends into bodies); leaves nodes alone that have one: first
+     claim wins, and what stays float by the caller's wish was claimed before. */
   intact_status (*annotate)(intact_graph *graph, const intact_quantizer_settings *settings);
   /* Refuses graphs that the backend behind it can't take; NULL: takes all. */
   intact_status (*validate)(const intact_graph *graph, const intact_quantizer_settings *settings);

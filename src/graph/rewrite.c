@@ -27,6 +27,26 @@ void intact__node_set_operand(intact_node *node, int operand, intact_value *valu
   node->operands[operand] = value;
 }
 
+intact_status intact__node_extend(intact_node *node, int n) {
+  if (n <= node->n_operands) return INTACT_OK;
+  intact_arena *arena = &node->graph->arena;
+  intact_value **operands = intact__arena_alloc(arena, (size_t)n, sizeof *operands);
+  intact_use *uses = intact__arena_alloc(arena, (size_t)n, sizeof *uses);
+  if (operands == NULL || uses == NULL) return intact__no_memory(arena->context, (size_t)n * sizeof *uses);
+  for (int i = 0; i < node->n_operands; i++) {
+    intact_value *value = node->operands[i];
+    operands[i] = value;
+    uses[i] = node->uses[i];
+    if (value == NULL) continue;
+    *(uses[i].prev != NULL ? &uses[i].prev->next : &value->uses) = &uses[i];
+    *(uses[i].next != NULL ? &uses[i].next->prev : &value->last_use) = &uses[i];
+  }
+  node->operands = operands;
+  node->uses = uses;
+  node->n_operands = n;
+  return INTACT_OK;
+}
+
 static void swap_names(intact_graph *graph, intact_value *a, intact_value *b) {
   const char *name = a->name;
   a->name = b->name;
