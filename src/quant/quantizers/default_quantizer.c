@@ -31,6 +31,12 @@ static bool is_float_operand(const intact_node *node, int operand, intact_role r
   return value && value->dtype == INTACT_F32 && operand_spec(node, operand)->role == role;
 }
 
+/* An activation: by its role, or as what stands where weights usually stand (products of activations). */
+static bool is_data_operand(const intact_node *node, int operand) {
+  return is_float_operand(node, operand, INTACT_ROLE_ACTIVATION) ||
+         (is_float_operand(node, operand, INTACT_ROLE_WEIGHT) && !node->operands[operand]->constant);
+}
+
 static bool has_role(const intact_node *node, intact_role role) {
   for (int i = 0; i < node->n_operands; i++)
     if (is_float_operand(node, i, role)) return true;
@@ -65,7 +71,7 @@ static intact_node *fused_clamp(const intact_node *node) {
 
 static bool producer_quantized(const walk *w, const intact_node *node) {
   for (int i = 0; i < node->n_operands; i++)
-    if (is_float_operand(node, i, INTACT_ROLE_ACTIVATION) && node->operands[i]->producer &&
+    if (is_data_operand(node, i) && node->operands[i]->producer &&
         *fate_of(w, node->operands[i]->producer) == FATE_QUANTIZED)
       return true;
   return false;
@@ -74,7 +80,7 @@ static bool producer_quantized(const walk *w, const intact_node *node) {
 static bool reader_quantized(const walk *w, const intact_node *node) {
   for (int r = 0; r < node->n_results; r++)
     for (const intact_use *use = node->results[r]->uses; use; use = use->next)
-      if (is_float_operand(use->node, use->operand, INTACT_ROLE_ACTIVATION) && *fate_of(w, use->node) == FATE_QUANTIZED)
+      if (is_data_operand(use->node, use->operand) && *fate_of(w, use->node) == FATE_QUANTIZED)
         return true;
   return false;
 }
@@ -135,7 +141,7 @@ static void wish_operands(const walk *w, intact_node *node, intact_annotation *a
   bool moves = moves_data(node);
   for (int i = 0; i < node->n_operands; i++) {
     intact_wish *wish = &annotation->operands[i];
-    if (is_float_operand(node, i, INTACT_ROLE_ACTIVATION)) {
+    if (is_data_operand(node, i)) {
       if (moves && !traits->share_operands && i == traits->same_as)
         *wish = moved_wish(w, node->operands[i]);
       else if (moves && traits->share_operands && i != traits->same_as)
@@ -144,8 +150,7 @@ static void wish_operands(const walk *w, intact_node *node, intact_annotation *a
         *wish = activation_wish(w, node->operands[i]);
       wish->keep_integer = w->settings->io_integer && node->operands[i]->is_input;
     } else if (is_float_operand(node, i, INTACT_ROLE_WEIGHT)) {
-      bool constant = node->operands[i]->constant != NULL; /* else a product of activations */
-      *wish = constant ? weight_wish(w, node) : activation_wish(w, node->operands[i]);
+      *wish = weight_wish(w, node);
     } else if (is_float_operand(node, i, INTACT_ROLE_BIAS) && node->operands[i]->constant) {
       wish->kind = INTACT_WISH_DERIVED;
       wish->spec = (intact_quant_spec){.dtype = INTACT_S32, .scheme = INTACT_PER_CHANNEL_SYMMETRIC, .axis = 0};
