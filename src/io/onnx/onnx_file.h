@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An opened ONNX file: its unpacked messages, its mapping, and tensors taken from it. */
+#ifndef INTACT_IO_ONNX_ONNX_FILE_H
+#define INTACT_IO_ONNX_ONNX_FILE_H
+
+#include <onnx/onnx.pb-c.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "tensor/tensor.h"
+
+typedef struct intact_onnx_external intact_onnx_external;
+
+typedef struct intact_onnx_file {
+  intact_context *context;
+  const char *path;   /* as given */
+  const char *folder; /* real path of the folder that holds the file */
+  intact_mapping *mapping;
+  intact_arena arena; /* holds the messages and all small things of one import */
+  Onnx__ModelProto *model;
+  intact_onnx_external *external; /* files of external data opened so far */
+} intact_onnx_file;
+
+/* Memory for messages of the file. */
+ProtobufCAllocator intact__onnx_allocator(intact_onnx_file *file);
+/* Maps, checks and unpacks the file. Close it also after a failure. */
+intact_status intact__onnx_open(intact_context *context, const char *path, intact_onnx_file *file);
+void intact__onnx_close(intact_onnx_file *file);
+
+/* The tensor of a message, owned by the caller: raw bytes, typed numbers or external data. Bytes whose place suits the type
+   are mapped and not copied. `what` names it in messages ("initializer 'w'"). */
+intact_status intact__onnx_tensor(intact_onnx_file *file, const Onnx__TensorProto *proto, const char *what,
+                                  intact_tensor **tensor);
+/* The dense form of a sparse tensor. */
+intact_status intact__onnx_sparse_tensor(intact_onnx_file *file, const Onnx__SparseTensorProto *proto, const char *what,
+                                         intact_tensor **tensor);
+/* Our type for TensorProto.DataType; refuses strings, complex128 and unknown numbers (unsupported-type). */
+intact_status intact__onnx_dtype(intact_context *context, int64_t type, const char *what, intact_dtype *dtype);
+int intact__onnx_dtype_number(intact_dtype dtype);
+/* Text of a protobuf string field; "" for a missing one. */
+static inline const char *intact__onnx_text(const char *text) {
+  return text == NULL ? "" : text;
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fix-ups by name: what an alias row asks for when an ONNX operator is more than a renaming. */
+#include "io/onnx/onnx_fixups.h"
+
+#include <string.h>
+
+static const intact_onnx_fixup *const families[] = {
+    intact__onnx_fixups_elementwise,
+};
+
+const intact_onnx_fixup *intact__onnx_find_fixup(const char *name) {
+  for (int f = 0; f < INTACT_COUNT_OF(families); f++) {
+    for (const intact_onnx_fixup *row = families[f]; row->name != NULL; row++) {
+      if (strcmp(row->name, name) == 0) return row;
+    }
+  }
+  return NULL;
+}
