@@ -94,6 +94,18 @@ bool intact__parse_double(const char *text, double *value) {
   return true;
 }
 
+bool intact__parse_float(const char *text, float *value) {
+  if (!*text || *text == ' ' || *text == '\t' || *text == '\n') return false;
+  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (!locale) return false;
+  char *end;
+  float parsed = strtof_l(text, &end, locale);
+  freelocale(locale);
+  if (*end || end == text) return false;
+  *value = parsed;
+  return true;
+}
+
 bool intact__parse_int(const char *text, int64_t *value) {
   if (!*text || *text == ' ' || *text == '\t' || *text == '\n') return false;
   char *end;

@@ -24,6 +24,7 @@ char *intact__text_take(intact_text *text);
 
 /* Locale-independent numbers from text; false if not all of it is one number. */
 bool intact__parse_double(const char *text, double *value);
+bool intact__parse_float(const char *text, float *value); /* rounded once */
 bool intact__parse_int(const char *text, int64_t *value);
 /* Shell-like pattern with * and ?. */
 bool intact__glob(const char *pattern, const char *text);

@@ -66,6 +66,16 @@ intact_status intact__run_infer(intact_infer *infer) {
   return INTACT_OK;
 }
 
+/* A row that wrote some negative dimension meant one that is not known. */
+static void name_unknown_dims(intact_infer *infer) {
+  for (int i = 0; i < infer->node->n_results; i++) {
+    intact_value *result = infer->node->results[i];
+    for (int k = 0; k < result->rank; k++)
+      if (result->dims[k] < 0 && intact_graph_symbol(infer->graph, result->dims[k])[0] == 0)
+        result->dims[k] = intact__infer_unknown_dim(infer);
+  }
+}
+
 /* Data movement may run on symbols as well: it copies elements and looks at none of them. */
 static bool can_fold(const intact_node *node) {
   const intact_op *op = node->op;
@@ -140,6 +150,7 @@ intact_status intact__node_infer(intact_node *node) {
     node->results[i]->n_elements = 0;
   }
   INTACT_TRY(intact__run_infer(&infer));
+  name_unknown_dims(&infer);
   bool known = true;
   for (int i = 0; i < node->n_results; i++) {
     const intact_value *result = node->results[i];
