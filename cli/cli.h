@@ -44,9 +44,14 @@ struct cli {
     const char *name, *value;
   } options[CLI_MAX_ARGUMENTS];
   int n_options;
-  json_t *result; /* filled by the verb; printed at the end when --json */
+  json_t *result;        /* filled by the verb; printed at the end when --json */
+  json_t *config_values; /* texts of --config */
 };
 
+/* The option of the verb, or common to all; NULL: there is none. */
+const cli_option *cli_find_option(const intact_verb *verb, const char *name);
+/* Reads --config; 0 or an exit code after a message. */
+int cli_read_config(cli *c, const char *path);
 /* The value of an option given (the last one counts), NULL if it was not; a flag gives "". */
 const char *cli_get(const cli *c, const char *name);
 /* Numbers of options: false after a message when the text is no number in low..high. */

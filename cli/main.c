@@ -24,6 +24,7 @@ const cli_option cli_common_options[] = {
     {"--isa", "NAME", "kernels of at most this instruction set: scalar avx2 avx512 avx512vnni neon"},
     {"--seed", "N", "start of the random numbers (default 0)"},
     {"--quiet", NULL, "no progress, no notes"},
+    {"--config", "FILE.json", "options in one file: {\"observer\": \"min_max\", \"no-equalize\": true}"},
     {"--help", NULL, "this help"},
     {NULL, NULL, NULL}};
 
@@ -56,7 +57,7 @@ int cli_failed(cli *c) {
                      intact_context_where(c->context));
 }
 
-static const cli_option *find_option(const intact_verb *verb, const char *name) {
+const cli_option *cli_find_option(const intact_verb *verb, const char *name) {
   for (const cli_option *o = cli_common_options; o->name; o++)
     if (strcmp(o->name, name) == 0) return o;
   for (const cli_option *o = verb->options; o && o->name; o++)
@@ -139,7 +140,7 @@ static int parse(cli *c, int argc, char **argv) {
     }
     char *equals = strncmp(arg, "--", 2) == 0 ? strchr(arg, '=') : NULL;
     if (equals) *equals = 0;
-    const cli_option *option = find_option(c->verb, arg);
+    const cli_option *option = cli_find_option(c->verb, arg);
     if (!option) return cli_wrong_use(c, "there is no option '%s'; 'intact %s --help' lists them", arg, c->verb->name);
     const char *value = "";
     if (option->argument) {
@@ -195,6 +196,9 @@ static int needed_arguments(const intact_verb *verb) {
 static int call(cli *c, int argc, char **argv) {
   int code = parse(c, argc, argv);
   if (code) return code;
+  const char *config = cli_get(c, "--config");
+  if (config && (code = cli_read_config(c, config)) != 0) return code;
+  c->json |= cli_get(c, "--json") != NULL;
   c->quiet = cli_get(c, "--quiet") != NULL;
   if (cli_get(c, "--help")) {
     cli_print_help(stdout, c->verb);
@@ -236,6 +240,7 @@ int main(int argc, char **argv) {
   }
   const int code = call(&c, argc, argv);
   json_decref(c.result);
+  json_decref(c.config_values);
   intact_context_destroy(c.context);
   return code;
 }
