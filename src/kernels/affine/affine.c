@@ -15,10 +15,13 @@ typedef struct kernel_row {
     intact_dequantize_fn dequantize;
     intact_min_max_fn min_max;
     intact_histogram_fn histogram;
+    intact_fake_quantize_fn fake_quantize;
+    intact_fake_quantize_grad_fn fake_quantize_grad;
+    intact_learnable_grad_fn learnable_grad;
   } run;
 } kernel_row;
 
-enum kind { KIND_quantize, KIND_dequantize, KIND_min_max, KIND_histogram };
+enum kind { KIND_quantize, KIND_dequantize, KIND_min_max, KIND_histogram, KIND_fake_quantize, KIND_fake_quantize_grad, KIND_learnable_grad };
 
 typedef struct table_row {
   enum kind kind;
@@ -30,6 +33,9 @@ static const table_row table[] = {
 #include "kernels/affine/affine.def"
 #undef INTACT_AFFINE_KERNEL
 };
+
+/* The SIMD kernels of quantization need a narrow range: others go to the definition. */
+static uint32_t narrow_set(uint32_t isa_set, const intact_affine *p) { return intact__affine_is_narrow(p) ? isa_set : 0; }
 
 /* First row of the kind and type that may run; scalar rows always may. */
 static const kernel_row *find(uint32_t isa_set, enum kind kind, intact_dtype slot) {
@@ -43,7 +49,7 @@ static const kernel_row *find(uint32_t isa_set, enum kind kind, intact_dtype slo
 }
 
 void intact__quantize_array(uint32_t isa_set, const float *x, void *q, intact_dtype dtype, int64_t n, const intact_affine *p) {
-  find(isa_set, KIND_quantize, dtype)->run.quantize(x, q, n, p);
+  find(narrow_set(isa_set, p), KIND_quantize, dtype)->run.quantize(x, q, n, p);
 }
 
 void intact__dequantize_array(uint32_t isa_set, const void *q, intact_dtype dtype, float *x, int64_t n, float scale,
@@ -71,4 +77,31 @@ void intact__min_max_array(uint32_t isa_set, const float *x, int64_t n, intact_m
 
 void intact__histogram_array(uint32_t isa_set, const float *x, int64_t n, const intact_bins *bins, uint32_t *tables) {
   find(isa_set, KIND_histogram, INTACT_F32)->run.histogram(x, n, bins, tables);
+}
+
+void intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+  find(narrow_set(isa_set, p), KIND_fake_quantize, INTACT_F32)->run.fake_quantize(x, y, mask, n, p);
+}
+
+void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n,
+                                      const intact_affine *p) {
+  find(narrow_set(isa_set, p), KIND_fake_quantize_grad, INTACT_F32)->run.fake_quantize_grad(x, dy, dx, n, p);
+}
+
+void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                  intact_learned_sums *sums) {
+  assert(n <= INTACT_SUM_BLOCK);
+  find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad(x, dy, dx, n, p, sums);
+}
+
+void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                  intact_learned_sums *sums) {
+  intact_learnable_grad_fn run = find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad;
+  for (int64_t first = 0; first < n; first += INTACT_SUM_BLOCK) {
+    int64_t length = n - first < INTACT_SUM_BLOCK ? n - first : INTACT_SUM_BLOCK;
+    intact_learned_sums block;
+    run(x + first, dy + first, dx + first, length, p, &block);
+    sums->scale += block.scale;
+    sums->zero += block.zero;
+  }
 }

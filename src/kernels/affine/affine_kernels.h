@@ -4,21 +4,65 @@
 #define INTACT_KERNELS_AFFINE_AFFINE_KERNELS_H
 
 #include "kernels/affine/affine.h"
+#include "kernels/affine/fake_quantize.h"
 #include "kernels/affine/statistics.h"
 
 typedef void (*intact_quantize_fn)(const float *x, void *q, int64_t n, const intact_affine *p);
 typedef void (*intact_dequantize_fn)(const void *q, float *x, int64_t n, float scale, int32_t zero_point);
 typedef void (*intact_min_max_fn)(const float *x, int64_t n, intact_min_max *m);
 typedef void (*intact_histogram_fn)(const float *x, int64_t n, const intact_bins *bins, uint32_t *tables);
+typedef void (*intact_fake_quantize_fn)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
+typedef void (*intact_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p);
+typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                         intact_learned_sums *sums);
 
 /* Signatures by kind, so that a row of affine.def declares its function. */
 #define INTACT_SIGNATURE_quantize(name) void name(const float *x, void *q, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_dequantize(name) void name(const void *q, float *x, int64_t n, float scale, int32_t zero_point)
 #define INTACT_SIGNATURE_min_max(name) void name(const float *x, int64_t n, intact_min_max *m)
 #define INTACT_SIGNATURE_histogram(name) void name(const float *x, int64_t n, const intact_bins *bins, uint32_t *tables)
+#define INTACT_SIGNATURE_fake_quantize(name) void name(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p)
+#define INTACT_SIGNATURE_fake_quantize_grad(name) \
+  void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p)
+#define INTACT_SIGNATURE_learnable_grad(name) \
+  void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, intact_learned_sums *sums)
 
 #define INTACT_AFFINE_KERNEL(ISA, kind, function, slot) INTACT_SIGNATURE_##kind(function);
 #include "kernels/affine/affine.def"
 #undef INTACT_AFFINE_KERNEL
+
+/* ---- shared by the instruction sets: one element of the learned backward, the tree over lanes ---- */
+
+static inline void intact__learnable_grad_one(float x, float dy, float *dx, const intact_affine *p, float *scale_lane,
+                                              float *zero_lane) {
+  float steps = x * p->inverse;
+  int64_t q = intact__round_s64((double)(steps + (float)p->zero_point));
+  bool below = q < p->low, above = q > p->high;
+  if (below || above) {
+    *dx = dy * 0.0f;
+    *scale_lane += dy * (float)((below ? p->low : p->high) - p->zero_point);
+    *zero_lane += dy;
+  } else {
+    *dx = dy * 1.0f;
+    float error = intact__dequantize_one(q, p->scale, p->zero_point) - x;
+    float term = dy * error;
+    *scale_lane += term * p->inverse;
+  }
+}
+
+/* Elements first..n-1 of a block. */
+static inline void intact__learnable_grad_tail(const float *x, const float *dy, float *dx, int64_t first, int64_t n,
+                                               const intact_affine *p, float *scale_lanes, float *zero_lanes) {
+  for (int64_t i = first; i < n; i++)
+    intact__learnable_grad_one(x[i], dy[i], &dx[i], p, &scale_lanes[i % INTACT_SUM_LANES], &zero_lanes[i % INTACT_SUM_LANES]);
+}
+
+static inline double intact__sum_lanes(const float *lanes) {
+  double sums[INTACT_SUM_LANES / 2];
+  for (int j = 0; j < INTACT_SUM_LANES / 2; j++) sums[j] = (double)lanes[j] + (double)lanes[j + INTACT_SUM_LANES / 2];
+  for (int width = INTACT_SUM_LANES / 4; width > 0; width /= 2)
+    for (int j = 0; j < width; j++) sums[j] += sums[j + width];
+  return sums[0];
+}
 
 #endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fake quantization over arrays, forward and backward, with fixed or learned qparams. */
+#ifndef INTACT_KERNELS_AFFINE_FAKE_QUANTIZE_H
+#define INTACT_KERNELS_AFFINE_FAKE_QUANTIZE_H
+
+#include "kernels/affine/affine.h"
+
+/* y = dequantize(quantize(x)); mask (NULL: not wanted) 1 where q lay within low..high before the clamp, else 0. y may be x. */
+void intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
+/* dx = dy * mask(x): a product, so that a masked infinity gives NaN as in PyTorch. dx may be dy. */
+void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n,
+                                      const intact_affine *p);
+
+/* Backward of learned qparams (PyTorch's _fake_quantize_learnable_*_backward): q = rne(f32(f32(x * inverse) + z)), the zero
+   point inside the rounding; in range: dx = dy, dscale += dy * (f32((q - z) * scale) - x) * inverse; else dx = dy * 0,
+   dscale += dy * (low or high - z), dzero += dy. NaN counts as below. The zero point is an integer within low..high.
+
+   Order of addition, the same for every instruction set and thread count: blocks of INTACT_SUM_BLOCK elements; within a block
+   element i goes to lane i % INTACT_SUM_LANES, lanes are float32 sums in order of i; then lanes are added in double by a tree
+   (lane j takes j + 16, then j + 8, ...); blocks are added in double, in order. */
+enum { INTACT_SUM_LANES = 32, INTACT_SUM_BLOCK = 4096 };
+typedef struct intact_learned_sums {
+  double scale; /* times grad_factor: gradient of scale */
+  double zero;  /* times -scale * grad_factor: gradient of the zero point */
+} intact_learned_sums;
+
+/* One block: n <= INTACT_SUM_BLOCK. *sums is overwritten. */
+void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                  intact_learned_sums *sums);
+/* A run of any length: its blocks are added to *sums. */
+void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                  intact_learned_sums *sums);
+
+/* Whether low - z and high - z are exact in float32, so that everything after the rounding can stay in float32: what the SIMD
+   kernels need. Holds for all ranges of up to 24 bits. */
+static inline bool intact__affine_is_narrow(const intact_affine *p) {
+  int64_t low = p->low - p->zero_point, high = p->high - p->zero_point;
+  return low >= -(1 << 24) && high <= 1 << 24 && p->zero_point >= -(1 << 23) && p->zero_point <= 1 << 23 && p->low <= p->high;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fake quantization over arrays: the definitions. */
+#include <string.h>
+
+#include "kernels/affine/affine_kernels.h"
+
+void intact_fakequant_f32__scalar(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+  for (int64_t i = 0; i < n; i++) {
+    bool inside;
+    y[i] = intact__fake_quantize_one(x[i], p, &inside);
+    if (mask) mask[i] = inside;
+  }
+}
+
+void intact_fakequantgrad_f32__scalar(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p) {
+  for (int64_t i = 0; i < n; i++) {
+    bool inside;
+    intact__fake_quantize_one(x[i], p, &inside);
+    dx[i] = dy[i] * (inside ? 1.0f : 0.0f);
+  }
+}
+
+void intact_learnablegrad_f32__scalar(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+                                      intact_learned_sums *sums) {
+  float scale_lanes[INTACT_SUM_LANES] = {0}, zero_lanes[INTACT_SUM_LANES] = {0};
+  intact__learnable_grad_tail(x, dy, dx, 0, n, p, scale_lanes, zero_lanes);
+  *sums = (intact_learned_sums){intact__sum_lanes(scale_lanes), intact__sum_lanes(zero_lanes)};
+}
