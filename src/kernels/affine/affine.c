@@ -3,6 +3,7 @@
 #include "kernels/affine/affine.h"
 
 #include <assert.h>
+#include <float.h>
 
 #include "kernels/affine/affine_kernels.h"
 
@@ -54,7 +55,8 @@ void intact__quantize_array(uint32_t isa_set, const float *x, void *q, intact_dt
 
 void intact__dequantize_array(uint32_t isa_set, const void *q, intact_dtype dtype, float *x, int64_t n, float scale,
                               int32_t zero_point) {
-  find(isa_set, KIND_dequantize, dtype)->run.dequantize(q, x, n, scale, zero_point);
+  bool wide = zero_point < -(1 << 23) || zero_point > 1 << 23; /* q - z must stay exact in 32 bits */
+  find(wide ? 0 : isa_set, KIND_dequantize, dtype)->run.dequantize(q, x, n, scale, zero_point);
 }
 
 void intact__quantize_columns(const float *x, void *q, intact_dtype dtype, int64_t n, const intact_affine *p) {
@@ -76,7 +78,8 @@ void intact__min_max_array(uint32_t isa_set, const float *x, int64_t n, intact_m
 }
 
 void intact__histogram_array(uint32_t isa_set, const float *x, int64_t n, const intact_bins *bins, uint32_t *tables) {
-  find(isa_set, KIND_histogram, INTACT_F32)->run.histogram(x, n, bins, tables);
+  bool overflows = !((bins->right - bins->left) * (float)bins->n <= FLT_MAX); /* the definition's way by double */
+  find(overflows ? 0 : isa_set, KIND_histogram, INTACT_F32)->run.histogram(x, n, bins, tables);
 }
 
 void intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
