@@ -11,15 +11,19 @@ extern "C" {
 
 typedef struct intact_data_options {
   int n_mean, n_std;
-  const double *mean, *std; /* one value or one per channel: u8 become (u8/255 - mean)/std in float32, others (x - mean)/std */
+  const double *mean, *std; /* one value or one per channel; none: 0 and 1. u8 become (u8/255 - mean)/std in float32, others
+                               (x - mean)/std; inputs of integer types take whole numbers as they are */
   int64_t samples;          /* use the first so many; 0: all */
 } intact_data_options;
 
 typedef struct intact_data intact_data;
 
-/* Opens an IDX file, .npy, .npz, .safetensors (keys are input names), or a folder of such files or of PNG/JPEG pictures, for
-   the inputs of `graph`: the first dimension counts samples, a sample is reshaped to the input's shape when the element
-   counts agree, else it is refused (size-mismatch naming both shapes). The data set keeps what it needs of graph's shapes. */
+/* Opens an IDX file, .npy, .npz, .safetensors (keys are input names), or a folder of such files or of PNG/JPEG pictures (all of
+   its files in the order of their names), for the inputs of `graph`: the first dimension counts samples, a sample is reshaped
+   to the input's shape when the element counts agree, else it is refused (size-mismatch naming both shapes). Pictures have the
+   input's size. An input that is quantized gets quantized values. The data set keeps what it needs of graph's shapes.
+   Errors besides those of the files: missing-entry (no such file, no tensor for an input), invalid-value (no sample),
+   type-mismatch, wrong-use. */
 INTACT_API intact_status intact_data_open(intact_context *context, const char *path, const intact_graph *graph,
                                           const intact_data_options *options, intact_data **data);
 INTACT_API void intact_data_close(intact_data *data); /* takes NULL */
