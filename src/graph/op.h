@@ -194,6 +194,8 @@ struct intact_op {
   bool on_integers;    /* eval_f32 wants the quantized operands' stored integers (quantize, dequantize, data movement that
                           keeps qparams: there only while operands and result have equal qparams, else float between) */
   bool has_effect;     /* never removed as dead */
+  bool same_elements;  /* result 0 holds operand 0's elements in the same row-major order (reshape, squeeze, identity): the
+                          planner makes it an alias where qparams agree */
   const intact_alias *aliases; /* ended by a zero row; NULL: none */
 };
 

@@ -24,6 +24,7 @@ struct intact_step {
   void *params; /* in the program's arena */
   size_t scratch_bytes;
   bool can_run_in_place; /* out[0] may be in[0] */
+  uint64_t packed;       /* bit i: the constant operand i was packed into params, in[i] is not read */
   int64_t macs;
 };
 
@@ -33,11 +34,15 @@ struct intact_lower {
   const intact_node *node;
   const char *requantize;    /* rule name of the graph */
   uint32_t isa_set;          /* kernels may use these */
-  bool channels_last;        /* the layout that the planner chose for this node (see int_layout) */
+  /* The layout that the planner chose for this node (see int_layout). Values without qparams always lie in rows: quantize
+     with channels_last reads rows and writes channels last, dequantize reads channels last and writes rows. Constants that
+     in[] points to lie like the other operands; node->operands[i]->constant is in logical order always. */
+  bool channels_last;
   intact_step *step;         /* to fill: kernel, run, params, scratch_bytes, can_run_in_place, macs */
 };
 
-/* Dims of a value in the physical order of the step: N, spatial..., C when channels_last and rank >= 3. Returns the rank. */
+/* Dims of a value in the physical order of the step: N, spatial..., C when channels_last, rank >= 3 and the value carries
+   qparams. Returns the rank. */
 int intact__physical_dims(const intact_lower *lower, const intact_value *value, int64_t *dims);
 /* Physical axis of logical `axis` of a value of `rank`. */
 int intact__physical_axis(const intact_lower *lower, int rank, int axis);
