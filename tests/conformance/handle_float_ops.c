@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handler of float_ops: any op that a row claims by its aten alias, forward by both definitions and gradient. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -133,6 +134,7 @@ static intact_status set_attr(binding *b, intact_node *node, const intact_attr_s
       return INTACT_OK;
     case INTACT_ATTR_INTS:
     case INTACT_ATTR_FLOATS:
+      if (text && isnan(conf_json_f64(value, NAN))) break;
       return set_list(node, spec, value);
     default:
       break;
@@ -194,6 +196,23 @@ static intact_status set_attrs(binding *b, intact_node *node) {
     if (status != INTACT_OK) return status;
   }
   return INTACT_OK;
+}
+
+/* A word where the row wants numbers is the overload named after that argument: conv2d.padding takes "same". */
+static void choose_overload(binding *b) {
+  const char *name;
+  json_t *value;
+  char full[200];
+  json_object_foreach(json_object_get(b->c->json, "attrs"), name, value) {
+    const intact_attr_spec *spec = find_attr(b->op, name);
+    const intact_alias *alias;
+    if (!json_is_string(value) || !spec || spec->type != INTACT_ATTR_INTS) continue;
+    snprintf(full, sizeof full, "%s.%s", b->c->op, name);
+    const intact_op *op = intact__find_alias("aten", full, 0, &alias);
+    if (!op) continue;
+    b->op = op;
+    b->alias = alias;
+  }
 }
 
 static void list_results(binding *b) {
@@ -342,6 +361,7 @@ intact_status conf_handle_float_op(conf_case *c) {
   binding b = {.c = c};
   b.op = find_row(c, &b.alias);
   if (!b.op) return conf_skip(c, c->op);
+  choose_overload(&b);
   bind_inputs(&b);
   bind_attrs_as_operands(&b);
   list_results(&b);
