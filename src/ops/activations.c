@@ -21,6 +21,8 @@
       .grad = op##_grad,                          \
       .quant = {.is_unary_map = true},            \
       .int_layout = INTACT_INT_ANY,               \
+      .check_int = intact__check_unary,           \
+      .lower_int = intact__lower_unary,           \
       .aliases = INTACT_ALIASES(__VA_ARGS__),     \
   };
 
@@ -40,6 +42,8 @@ const intact_op intact_op_sigmoid = {
     .grad = sigmoid_grad,
     .quant = {.result = INTACT_RESULT_FIXED, .fixed_scale = 1.0f / 256, .is_unary_map = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_unary,
+    .lower_int = intact__lower_unary,
     .aliases = INTACT_ALIASES(INTACT_ATEN("sigmoid"), INTACT_ONNX("Sigmoid"), INTACT_OPENVINO("Sigmoid")),
 };
 
@@ -55,6 +59,8 @@ const intact_op intact_op_tanh = {
     .grad = tanh_grad,
     .quant = {.result = INTACT_RESULT_FIXED, .fixed_scale = 2.0f / 256, .fixed_zero_point = 128, .is_unary_map = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_unary,
+    .lower_int = intact__lower_unary,
     .aliases = INTACT_ALIASES(INTACT_ATEN("tanh"), INTACT_ONNX("Tanh"), INTACT_OPENVINO("Tanh")),
 };
 
@@ -134,6 +140,8 @@ const intact_op intact_op_gelu = {
     .grad = gelu_grad,
     .quant = {.is_unary_map = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_unary,
+    .lower_int = intact__lower_unary,
     .aliases = INTACT_ALIASES(INTACT_ATEN("gelu"), INTACT_ONNX_AS("Gelu", "approximate=approximate", NULL),
                               INTACT_ONNX("com.microsoft::Gelu"),
                               /* gelu_mode: approximation_mode ERF or TANH */
@@ -178,6 +186,8 @@ const intact_op intact_op_hardsigmoid = {
     .grad = hardsigmoid_grad,
     .quant = {.result = INTACT_RESULT_FIXED, .fixed_scale = 1.0f / 256, .is_unary_map = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_unary,
+    .lower_int = intact__lower_unary,
     .aliases = INTACT_ALIASES(INTACT_ATEN("hardsigmoid"),
                               /* hardsigmoid_default: alpha's default is 0.2 */
                               INTACT_ONNX_AS("HardSigmoid", "alpha=alpha,beta=beta", "hardsigmoid_default"),

@@ -18,6 +18,8 @@
       .grad = gradient,                                               \
       .quant = traits,                                                \
       .int_layout = INTACT_INT_ANY,                                   \
+      .check_int = intact__check_binary,                              \
+      .lower_int = intact__lower_binary,                              \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                         \
   };
 #define OWN_RANGE {.result = INTACT_RESULT_OWN}
@@ -190,6 +192,8 @@ const intact_op intact_op_pow = {
     .eval_f32 = pow_eval,
     .grad = pow_grad,
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_binary,
+    .lower_int = intact__lower_binary,
     .aliases = INTACT_ALIASES(INTACT_ATEN("pow"), INTACT_ATEN("pow.Tensor_Tensor"), INTACT_ATEN("pow.Tensor_Scalar"),
                               /* typed_exponent: the exponent may have another type than the base; the result has the base's */
                               INTACT_ONNX_AS("Pow", "", "typed_exponent"),

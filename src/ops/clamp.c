@@ -15,6 +15,8 @@
                 .clamp_range = op##_range,           \
                 .is_unary_map = true},               \
       .int_layout = INTACT_INT_ANY,                  \
+      .check_int = intact__check_unary,              \
+      .lower_int = intact__lower_unary,              \
       .aliases = INTACT_ALIASES(__VA_ARGS__),        \
   };
 #define NOTHING

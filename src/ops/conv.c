@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 /* conv<n>d and conv_transpose<n>d: the digit stands before the final d. */
@@ -357,6 +358,8 @@ static int64_t conv_macs(const intact_node *node) {
       .grad = grad_conv,                                                                                          \
       .quant = CONV_TRAITS(conv_weight_axis),                                                                     \
       .int_layout = INTACT_INT_CHANNELS_LAST,                                                                     \
+      .check_int = intact__check_conv,                                                                            \
+      .lower_int = intact__lower_conv,                                                                            \
       .macs = conv_macs,                                                                                          \
       .aliases = (const intact_alias[]){{"aten", "aten::conv" #R "d", 0, 0, NULL, NULL},                          \
                                         {"aten", "aten::conv" #R "d.padding", 0, 0, "padding=auto_pad", NULL},    \

@@ -8,6 +8,7 @@
 #include <tgmath.h>
 
 #include "ops/common.h"
+#include "ops/lower.h"
 
 enum { INTACT_ELEMENTWISE_MAX = 3 };
 
@@ -157,6 +158,8 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
       .grad = gradient,                                                                                       \
       .quant = {.is_unary_map = true},                                                                        \
       .int_layout = INTACT_INT_ANY,                                                                           \
+      .check_int = intact__check_unary,                                                                       \
+      .lower_int = intact__lower_unary,                                                                       \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                 \
   };
 #define INTACT_UNARY(op, text, ...)    \

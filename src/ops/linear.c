@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/layer.h"
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 /* ---- linear ---- */
@@ -132,6 +133,8 @@ const intact_op intact_op_linear = {
     .grad = grad_linear,
     .quant = {.result = INTACT_RESULT_OWN, .bias_of = {0, 1}, .may_fuse_clamp = true, .weight_axis = linear_weight_axis},
     .int_layout = INTACT_INT_ROWS,
+    .check_int = intact__check_linear,
+    .lower_int = intact__lower_linear,
     .macs = linear_macs,
     .aliases = (const intact_alias[]){{"aten", "aten::linear", 0, 0, NULL, NULL}, {0}},
 };
@@ -282,6 +285,8 @@ const intact_op intact_op_addmm = {
     .grad = grad_addmm,
     .quant = {.result = INTACT_RESULT_OWN, .bias_of = {1, 2}, .may_fuse_clamp = true, .weight_axis = addmm_weight_axis},
     .int_layout = INTACT_INT_ROWS,
+    .check_int = intact__check_addmm,
+    .lower_int = intact__lower_addmm,
     .macs = addmm_macs,
     /* onnx fix-up gemm: C left out becomes a product alone; transA and transB become transposes (of the constant itself
        where it is one). alpha = beta = 1, transA = 0, C left out or of length n: the row linear with w = B' instead. */

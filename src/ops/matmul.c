@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 static intact_status infer_matmul(intact_infer *infer) {
@@ -164,6 +165,8 @@ const intact_op intact_op_matmul = {
     .grad = grad_matmul,
     .quant = {.result = INTACT_RESULT_OWN, .may_fuse_clamp = true, .weight_axis = matmul_weight_axis},
     .int_layout = INTACT_INT_ROWS,
+    .check_int = intact__check_matmul,
+    .lower_int = intact__lower_matmul,
     .macs = matmul_macs,
     .aliases = (const intact_alias[]){{"aten", "aten::matmul", 0, 0, NULL, NULL},
                                       {"aten", "aten::mm", 0, 0, NULL, NULL},

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 static void like_operand(const intact_node *node, intact_dtype dtype) {
@@ -71,6 +72,8 @@ const intact_op intact_op_quantize = {
     .grad = intact__grad_straight_through,
     .quant = {.result = INTACT_RESULT_OWN, .no_quantize = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_quantize,
+    .lower_int = intact__lower_quantize,
     .on_integers = true,
     .aliases = (const intact_alias[]){{"onnx", "QuantizeLinear", 10, 0, "", "quantize_linear"}, {0}},
 };
@@ -101,6 +104,8 @@ const intact_op intact_op_dequantize = {
     .grad = intact__grad_straight_through,
     .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_dequantize,
+    .lower_int = intact__lower_dequantize,
     .on_integers = true,
     .aliases = (const intact_alias[]){{"onnx", "DequantizeLinear", 10, 0, "", "dequantize_linear"}, {0}},
 };
@@ -139,6 +144,8 @@ const intact_op intact_op_requantize = {
     .grad = intact__grad_straight_through,
     .quant = {.result = INTACT_RESULT_OWN, .no_quantize = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_unary,
+    .lower_int = intact__lower_unary,
     .on_integers = true,
 };
 

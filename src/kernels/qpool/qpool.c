@@ -5,8 +5,8 @@
 void intact__qpool_windows(const intact_conv_axis *axis, int64_t pad_after, bool include_pad, intact_qpool_window *windows) {
   for (int64_t o = 0; o < axis->out; o++) {
     int64_t start = o * axis->stride - axis->pad, count = axis->kernel;
-    int64_t reach = start + axis->kernel < axis->in + pad_after ? start + axis->kernel : axis->in + pad_after;
-    int64_t size = reach - start;
+    int64_t size = (axis->in + pad_after - start + axis->dilation - 1) / axis->dilation;
+    if (size > axis->kernel) size = axis->kernel;
     while (count > 0 && start < 0) start += axis->dilation, count--;
     while (count > 0 && start + (count - 1) * axis->dilation >= axis->in) count--;
     windows[o] = (intact_qpool_window){count > 0 ? start : 0, count, include_pad ? size : count};
