@@ -228,6 +228,7 @@ intact_status intact__lower_binary(intact_lower *lower) {
   lower->step->kernel = kernel->name;
   lower->step->run = run_binary;
   lower->step->params = s;
+  intact__lower_packed(lower);
   lower->step->can_run_in_place = s->constant[0] == NULL && intact__value_count(lower->node->operands[0]) == intact__value_count(y);
   return INTACT_OK;
 }

@@ -248,6 +248,7 @@ static intact_status lower_gemm(intact_lower *lower, gemm_node *g) {
   lower->step->kernel = s->plan.kernel->name;
   lower->step->run = run_gemm;
   lower->step->params = s;
+  intact__lower_packed(lower);
   return INTACT_OK;
 }
 

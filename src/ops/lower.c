@@ -49,6 +49,12 @@ intact_status intact__lower_alloc(const intact_lower *lower, size_t count, size_
   return INTACT_OK;
 }
 
+void intact__lower_packed(const intact_lower *lower) {
+  const intact_node *node = lower->node;
+  for (int i = 0; i < node->n_operands && i < 64; i++)
+    if (node->operands[i] != NULL && node->operands[i]->constant != NULL) lower->step->packed |= UINT64_C(1) << i;
+}
+
 intact_status intact__lower_constant(const intact_lower *lower, int operand, const void **data) {
   const intact_value *value = lower->node->operands[operand];
   *data = NULL;

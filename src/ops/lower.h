@@ -52,6 +52,8 @@ int64_t intact__value_count(const intact_value *value);
 void intact__lower_strides(const intact_lower *lower, const intact_value *value, int64_t *strides);
 /* The data of operand i when it is a constant: a copy in the program's arena, in the order of the step; *data is NULL otherwise. */
 intact_status intact__lower_constant(const intact_lower *lower, int operand, const void **data);
+/* Says that the step reads no constant operand: all were packed. */
+void intact__lower_packed(const intact_lower *lower);
 /* Memory of the program; fails with no-memory. */
 intact_status intact__lower_alloc(const intact_lower *lower, size_t count, size_t size, void *pointer);
 #define INTACT_LOWER_NEW(lower, n, pointer) intact__lower_alloc((lower), (size_t)(n), sizeof **(pointer), (pointer))

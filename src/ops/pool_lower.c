@@ -75,6 +75,7 @@ static intact_status finish(intact_lower *lower, pool_step *s, bool mean) {
   lower->step->kernel = kernel->name;
   lower->step->run = run_pool;
   lower->step->params = s;
+  intact__lower_packed(lower);
   return INTACT_OK;
 }
 

@@ -85,6 +85,7 @@ intact_status intact__lower_unary(intact_lower *lower) {
   lower->step->kernel = kernel->name;
   lower->step->run = run_table;
   lower->step->params = params;
+  intact__lower_packed(lower);
   lower->step->can_run_in_place = params->operand == 0;
   return INTACT_OK;
 }
