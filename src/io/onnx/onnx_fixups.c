@@ -6,6 +6,9 @@
 
 static const intact_onnx_fixup *const families[] = {
     intact__onnx_fixups_elementwise,
+    intact__onnx_fixups_neural,
+    intact__onnx_fixups_quantize,
+    intact__onnx_fixups_rnn,
 };
 
 const intact_onnx_fixup *intact__onnx_find_fixup(const char *name) {

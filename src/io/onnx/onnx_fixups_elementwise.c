@@ -5,24 +5,6 @@
 
 #include "io/onnx/onnx_fixups.h"
 
-/* A row that the operator turns out to be instead of the alias's own. */
-static intact_status make_as(intact_onnx_node *node, const char *op, int n_operands, intact_value *const *operands) {
-  const intact_op *row = intact__find_op(op);
-  if (row == NULL) {
-    INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name, "cannot read node '%s' (%s): the op %s is not in the table",
-                node->name, node->op, op);
-  }
-  return intact__onnx_make_row(node, row, n_operands, operands);
-}
-
-static intact_status add_scalar(intact_onnx_node *node, const char *suffix, const intact_value *like, double number,
-                                intact_value **value) {
-  intact_tensor *tensor = NULL;
-  INTACT_TRY(intact_tensor_create(node->context, like->dtype, 0, NULL, &tensor));
-  intact__tensor_set_f64(tensor, 0, number);
-  return intact__onnx_constant(node, suffix, tensor, NULL, value);
-}
-
 /* Two operands; the scalar form of our rows is not needed when reading. */
 static intact_status scalar_operand(intact_onnx_node *node) {
   return intact__onnx_make(node, node->n_inputs, node->inputs);
@@ -35,9 +17,9 @@ static intact_status is_inf(intact_onnx_node *node) {
   intact_value *x = intact__onnx_input(node, 0);
   if ((negative && positive) || x == NULL) return intact__onnx_make(node, node->n_inputs, node->inputs);
   intact_value *operands[2] = {x, x};
-  if (!negative && !positive) return make_as(node, "lt", 2, operands); /* x < x is nowhere true */
-  INTACT_TRY(add_scalar(node, "infinity", x, negative ? -(double)INFINITY : (double)INFINITY, &operands[1]));
-  return make_as(node, "eq", 2, operands);
+  if (!negative && !positive) return intact__onnx_make_as(node, "lt", 2, operands); /* x < x is nowhere true */
+  INTACT_TRY(intact__onnx_number(node, "infinity", x->dtype, negative ? -(double)INFINITY : (double)INFINITY, &operands[1]));
+  return intact__onnx_make_as(node, "eq", 2, operands);
 }
 
 static intact_status with_default(intact_onnx_node *node, const char *foreign, const char *ours, double absent) {
@@ -66,12 +48,12 @@ static intact_status integer_division(intact_onnx_node *node) {
 static intact_status mod_kind(intact_onnx_node *node) {
   int64_t fmod_kind;
   INTACT_TRY(intact__onnx_attr_int(node, "fmod", 0, &fmod_kind));
-  return make_as(node, fmod_kind ? "fmod" : "remainder", node->n_inputs, node->inputs);
+  return intact__onnx_make_as(node, fmod_kind ? "fmod" : "remainder", node->n_inputs, node->inputs);
 }
 
 /* Any number of operands as a chain of nodes with two. */
 static intact_status fold_operands(intact_onnx_node *node) {
-  if (node->n_inputs == 1) return make_as(node, "identity", 1, node->inputs);
+  if (node->n_inputs == 1) return intact__onnx_make_as(node, "identity", 1, node->inputs);
   intact_value *pair[2] = {intact__onnx_input(node, 0), NULL};
   for (int i = 1; i < node->n_inputs - 1; i++) {
     intact_node *link = NULL;
@@ -94,7 +76,7 @@ static intact_status typed_exponent(intact_onnx_node *node) {
   intact_node *power = NULL;
   INTACT_TRY(intact__onnx_add(node, "pow", "power", node->n_inputs, node->inputs, &power));
   INTACT_TRY(intact__node_infer(power));
-  INTACT_TRY(make_as(node, "cast", 1, power->results));
+  INTACT_TRY(intact__onnx_make_as(node, "cast", 1, power->results));
   intact__attr_set_int(node->made, "dtype", base->dtype);
   return INTACT_OK;
 }
@@ -126,18 +108,18 @@ static intact_status clip_bounds(intact_onnx_node *node) {
     return INTACT_OK;
   }
   if (x == NULL) return intact__onnx_make(node, 0, NULL); /* refused there */
-  if (has_low) INTACT_TRY(add_scalar(node, "min", x, low, &low_value));
-  if (has_high) INTACT_TRY(add_scalar(node, "max", x, high, &high_value));
+  if (has_low) INTACT_TRY(intact__onnx_number(node, "min", x->dtype, low, &low_value));
+  if (has_high) INTACT_TRY(intact__onnx_number(node, "max", x->dtype, high, &high_value));
   intact_value *pair[2] = {x, low_value};
   if (low_value == NULL || high_value == NULL) {
     pair[1] = low_value != NULL ? low_value : high_value;
-    return make_as(node, low_value != NULL ? "maximum" : "minimum", 2, pair);
+    return intact__onnx_make_as(node, low_value != NULL ? "maximum" : "minimum", 2, pair);
   }
   intact_node *raised = NULL;
   INTACT_TRY(intact__onnx_add(node, "maximum", "raised", 2, pair, &raised));
   INTACT_TRY(intact__node_infer(raised));
   intact_value *second[2] = {raised->results[0], high_value};
-  return make_as(node, "minimum", 2, second);
+  return intact__onnx_make_as(node, "minimum", 2, second);
 }
 
 static intact_status shift_direction(intact_onnx_node *node) {
@@ -148,19 +130,19 @@ static intact_status shift_direction(intact_onnx_node *node) {
     INTACT_FAIL(node->context, INVALID_VALUE, node->name,
                 "cannot read node '%s' (%s): direction is '%s'; it must be LEFT or RIGHT", node->name, node->op, direction);
   }
-  return make_as(node, right ? "bitwise_right_shift" : "bitwise_left_shift", node->n_inputs, node->inputs);
+  return intact__onnx_make_as(node, right ? "bitwise_right_shift" : "bitwise_left_shift", node->n_inputs, node->inputs);
 }
 
 const intact_onnx_fixup intact__onnx_fixups_elementwise[] = {
-    {"clip_bounds", clip_bounds},
-    {"fold_operands", fold_operands},
-    {"hardsigmoid_default", hardsigmoid_default},
-    {"integer_division", integer_division},
-    {"is_inf", is_inf},
-    {"mod_kind", mod_kind},
-    {"scalar_operand", scalar_operand},
-    {"shift_direction", shift_direction},
-    {"threshold_default", threshold_default},
-    {"typed_exponent", typed_exponent},
-    {NULL, NULL},
+    INTACT_ONNX_FIXUP(clip_bounds),
+    INTACT_ONNX_FIXUP(fold_operands),
+    INTACT_ONNX_FIXUP(hardsigmoid_default),
+    INTACT_ONNX_FIXUP(integer_division),
+    INTACT_ONNX_FIXUP(is_inf),
+    INTACT_ONNX_FIXUP(mod_kind),
+    INTACT_ONNX_FIXUP(scalar_operand),
+    INTACT_ONNX_FIXUP(shift_direction),
+    INTACT_ONNX_FIXUP(threshold_default),
+    INTACT_ONNX_FIXUP(typed_exponent),
+    INTACT_ONNX_FIXUPS_END,
 };

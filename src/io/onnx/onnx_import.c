@@ -8,6 +8,7 @@
 #include "graph/format.h"
 #include "io/formats.h"
 #include "io/onnx/onnx_export.h"
+#include "io/onnx/onnx_fixups.h"
 #include "io/onnx/onnx_scan.h"
 #include "kernels/affine/affine.h"
 
@@ -82,7 +83,7 @@ static intact_status check_nodes(intact_onnx_import *import, missing *m, size_t 
     const char *op = intact__onnx_op_name(import, node);
     if (op == NULL) return intact__no_memory(import->context, 1);
     int version = intact__onnx_opset(opsets, intact__onnx_text(node->domain));
-    bool known = intact__onnx_is_function(import, op) || strcmp(op, "Constant") == 0 ||
+    bool known = intact__onnx_is_function(import, op) || strcmp(op, "Constant") == 0 || intact__onnx_is_qoperator(op) ||
                  intact__find_alias("onnx", op, version == 0 ? 1 : version, NULL) != NULL;
     const char *name = intact__onnx_text(node->name);
     if (name[0] == 0 && node->n_output > 0) name = node->output[0];

@@ -61,9 +61,10 @@ typedef struct intact_onnx_node {
   const intact_op *row;
   const intact_alias *alias;
   int n_inputs, n_outputs;
-  intact_value **inputs; /* NULL: left out */
-  bool *taken;           /* per attribute: somebody has looked at it */
-  intact_node *made;     /* by intact__onnx_make */
+  intact_value **inputs;            /* NULL: left out */
+  bool *taken;                      /* per attribute: somebody has looked at it */
+  intact_node *made;                /* by intact__onnx_make */
+  const intact_qparams *requantize; /* made's result 0 is to be quantized with these; NULL: it stays as it is */
 } intact_onnx_node;
 
 /* ---- for fix-ups ---- */
@@ -105,6 +106,10 @@ intact_status intact__onnx_bind(intact_onnx_node *node, int i, intact_value *val
 bool intact__onnx_has_output(const intact_onnx_node *node, int i);
 /* A name for a value or node of the scope that neither the graph nor the file uses. NULL: no memory. */
 const char *intact__onnx_fresh_name(intact_onnx_scope *scope, const char *base);
+
+/* ---- rows by alias (onnx_node.c) ---- */
+/* Runs the alias of node->op: fix-up or plain mapping, then inference, the quantize node of node->requantize, names. */
+intact_status intact__onnx_by_alias(intact_onnx_node *node);
 
 /* ---- attributes (onnx_attr.c) ---- */
 /* Sets the attributes of `made` that the alias maps and its schema has. */
@@ -148,6 +153,7 @@ typedef intact_status (*intact_onnx_fixup_fn)(intact_onnx_node *node);
 typedef struct intact_onnx_fixup {
   const char *name;
   intact_onnx_fixup_fn import;
+  bool takes_codes; /* knows what to do with inputs that carry qparams */
 } intact_onnx_fixup;
 const intact_onnx_fixup *intact__onnx_find_fixup(const char *name);
 

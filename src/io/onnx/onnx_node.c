@@ -2,7 +2,7 @@
 /* One ONNX node: a function's inside, a Constant, or a row of the op table by its alias. */
 #include <string.h>
 
-#include "io/onnx/onnx_import.h"
+#include "io/onnx/onnx_fixups.h"
 
 enum { MOST_NODES = 1 << 20 }; /* imported in all, the insides of functions counted at each call */
 
@@ -47,9 +47,29 @@ static const char *output_name(intact_onnx_node *node, int i) {
   return base == NULL ? NULL : intact__onnx_fresh_name(node->scope, base);
 }
 
+/* The old name stays taken. A name that another value has is left to it. */
+static intact_status rename_value(intact_graph *graph, intact_value *value, const char *name) {
+  int64_t there = 0;
+  if (intact__map_get(&graph->value_names, name, &there)) return INTACT_OK;
+  const char *kept = intact__arena_strdup(&graph->arena, name);
+  if (kept == NULL) return intact__no_memory(graph->context, strlen(name));
+  INTACT_TRY(intact__map_set(&graph->value_names, kept, value->id));
+  value->name = kept;
+  return INTACT_OK;
+}
+
+/* Gives a value that this node's import made the name that the file has for it. */
+static intact_status take_name(intact_onnx_node *node, const char *output, intact_value *value) {
+  bool own = value->producer != NULL && strcmp(value->producer->source, node->name) == 0;
+  if (!own || node->scope->prefix[0] != 0 || strcmp(value->name, output) == 0) return INTACT_OK;
+  return rename_value(node->graph, value, output);
+}
+
 intact_status intact__onnx_bind(intact_onnx_node *node, int i, intact_value *value) {
   if (!intact__onnx_has_output(node, i)) return INTACT_OK;
-  intact_onnx_binding binding = {node->proto->output[i], value, NULL, NULL};
+  const char *name = node->proto->output[i];
+  intact_onnx_binding binding = {name, value, NULL, NULL};
+  INTACT_TRY(take_name(node, name, value));
   return intact__onnx_scope_add(node->scope, &binding);
 }
 
@@ -245,9 +265,22 @@ done:
 }
 
 /* ---- by the table ---- */
+/* The quantize node after a result that stands for integers: it takes over the result's name. */
+static intact_status requantize_result(intact_onnx_node *node) {
+  intact_value *real = node->made->results[0], *codes = NULL;
+  INTACT_TRY(intact__onnx_quantize(node, "codes", real, node->requantize, &codes));
+  const char *name = real->name, *other = codes->name;
+  real->name = other;
+  codes->name = name;
+  INTACT_TRY(intact__map_set(&node->graph->value_names, other, real->id));
+  INTACT_TRY(intact__map_set(&node->graph->value_names, name, codes->id));
+  return intact__onnx_bind(node, 0, codes);
+}
+
 static intact_status bind_results(intact_onnx_node *node) {
   if (node->made == NULL) return INTACT_OK;
   INTACT_TRY(intact__node_infer(node->made));
+  if (node->requantize != NULL) INTACT_TRY(requantize_result(node));
   for (int i = 0; i < node->n_outputs; i++) {
     if (!intact__onnx_has_output(node, i) || intact__onnx_scope_find(node->scope, node->proto->output[i]) != NULL) continue;
     if (i >= node->made->n_results) {
@@ -259,20 +292,21 @@ static intact_status bind_results(intact_onnx_node *node) {
   return INTACT_OK;
 }
 
-static intact_status import_by_row(intact_onnx_node *node) {
+intact_status intact__onnx_by_alias(intact_onnx_node *node) {
   node->row = intact__find_alias("onnx", node->op, node->version, &node->alias);
   if (node->row == NULL) {
     INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name,
                 "cannot read node '%s': the operator %s is not supported in opset %d", node->name, node->op, node->version);
   }
-  if (node->alias->fixup == NULL) {
+  const intact_onnx_fixup *fixup = node->alias->fixup == NULL ? NULL : intact__onnx_find_fixup(node->alias->fixup);
+  if (node->alias->fixup != NULL && fixup == NULL) {
+    INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name, "cannot read node '%s' (%s): no fix-up is named %s", node->name,
+                node->op, node->alias->fixup);
+  }
+  if (fixup == NULL || !fixup->takes_codes) INTACT_TRY(intact__onnx_plain_inputs(node));
+  if (fixup == NULL) {
     INTACT_TRY(intact__onnx_make(node, node->n_inputs, node->inputs));
   } else {
-    const intact_onnx_fixup *fixup = intact__onnx_find_fixup(node->alias->fixup);
-    if (fixup == NULL) {
-      INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name, "cannot read node '%s' (%s): no fix-up is named %s", node->name,
-                  node->op, node->alias->fixup);
-    }
     INTACT_TRY(fixup->import(node));
   }
   INTACT_TRY(bind_results(node));
@@ -335,5 +369,7 @@ intact_status intact__onnx_import_node(intact_onnx_scope *scope, const Onnx__Nod
     }
     node.version = 1;
   }
-  return import_by_row(&node);
+  bool known = false;
+  INTACT_TRY(intact__onnx_import_qoperator(&node, &known));
+  return known ? INTACT_OK : intact__onnx_by_alias(&node);
 }
