@@ -27,11 +27,13 @@ static intact_status check_values(intact_infer *infer, bool *known) {
   for (int i = Q; i <= V; i++) INTACT_TRY(intact__infer_float(infer, i));
   if (mask != NULL && mask->dtype != INTACT_BOOL) INTACT_TRY(intact__infer_float(infer, MASK));
   if (mask != NULL && intact__attr_int(node, "is_causal") != 0) {
-    INTACT_FAIL(infer->context, WRONG_USE, node->name, "%s: attn_mask and is_causal are both given; give one", node->op->name);
+    INTACT_FAIL(infer->context, WRONG_USE, node->name, "%s: attn_mask and is_causal are both given; give one",
+                node->op->name);
   }
   if (intact__attr_float(node, "dropout_p") != 0) {
-    INTACT_FAIL(infer->context, INVALID_VALUE, node->name, "%s: dropout_p is %g; it must be 0: drop out after the softmax in parts",
-                node->op->name, intact__attr_float(node, "dropout_p"));
+    INTACT_FAIL(infer->context, INVALID_VALUE, node->name,
+                "%s: dropout_p is %g; it must be 0: drop out after the softmax in parts", node->op->name,
+                intact__attr_float(node, "dropout_p"));
   }
   *known = true;
   for (int i = Q; i <= V; i++) {
@@ -57,12 +59,13 @@ static intact_status infer_attention(intact_infer *infer) {
   int64_t dims[INTACT_MAX_RANK], agreed;
   memcpy(dims, q->dims, (size_t)q->rank * sizeof(int64_t));
   bool fits = intact__dims_agree(q->dims[q->rank - 1], k->dims[k->rank - 1], &agreed) &&
-              intact__dims_agree(k->dims[k->rank - 2], v->dims[v->rank - 2], &agreed) && leading_fits(k, lead, dims, grouped) &&
-              leading_fits(v, lead, dims, grouped);
+              intact__dims_agree(k->dims[k->rank - 2], v->dims[v->rank - 2], &agreed) &&
+              leading_fits(k, lead, dims, grouped) && leading_fits(v, lead, dims, grouped);
   char a[160], b[160], c[160];
   if (!fits) {
     INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
-                "%s: q is %s, k is %s, v is %s; they must be [..., L, E], [..., S, E], [..., S, Ev] with the same leading dimensions",
+                "%s: q is %s, k is %s, v is %s; they must be [..., L, E], [..., S, E], [..., S, Ev] with the same leading "
+                "dimensions",
                 node->op->name, intact__shape_text(q->rank, q->dims, a), intact__shape_text(k->rank, k->dims, b),
                 intact__shape_text(v->rank, v->dims, c));
   }
@@ -238,18 +241,20 @@ static intact_status grad_attention(intact_grad *grad) {
 static int64_t macs_attention(const intact_node *node) {
   const intact_value *q = node->operands[Q], *v = node->operands[V];
   if (q->rank < 2 || v->rank < 2) return 0;
-  int64_t rows = intact__known_product(q->dims, 0, q->rank - 1), s = intact__known_product(v->dims, v->rank - 2, v->rank - 1);
-  return rows * s * (intact__known_product(q->dims, q->rank - 1, q->rank) + intact__known_product(v->dims, v->rank - 1, v->rank));
+  int64_t rows = intact__known_product(q->dims, 0, q->rank - 1),
+          s = intact__known_product(v->dims, v->rank - 2, v->rank - 1);
+  return rows * s *
+         (intact__known_product(q->dims, q->rank - 1, q->rank) + intact__known_product(v->dims, v->rank - 1, v->rank));
 }
 
 const intact_op intact_op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .doc = "softmax(q k' scale + attn_mask) v; scale is 1/sqrt(E) unless given, a boolean mask keeps where it is true.",
-    .schema = {INTACT_OPERANDS({"q", INTACT_ROLE_ACTIVATION, 0}, {"k", INTACT_ROLE_ACTIVATION, 0}, {"v", INTACT_ROLE_ACTIVATION, 0},
-                               {"attn_mask", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+    .schema = {INTACT_OPERANDS({"q", INTACT_ROLE_ACTIVATION, 0}, {"k", INTACT_ROLE_ACTIVATION, 0},
+                               {"v", INTACT_ROLE_ACTIVATION, 0}, {"attn_mask", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
                INTACT_RESULTS("y"),
-               INTACT_ATTRS(INTACT_FLOAT_ATTR("dropout_p", 0), INTACT_BOOL_ATTR("is_causal", 0), INTACT_A_FLOAT_OR_NONE("scale"),
-                            INTACT_BOOL_ATTR("enable_gqa", 0))},
+               INTACT_ATTRS(INTACT_FLOAT_ATTR("dropout_p", 0), INTACT_BOOL_ATTR("is_causal", 0),
+                            INTACT_A_FLOAT_OR_NONE("scale"), INTACT_BOOL_ATTR("enable_gqa", 0))},
     .infer = infer_attention,
     .eval_f32 = eval_attention,
     .grad = grad_attention,

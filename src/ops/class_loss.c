@@ -5,7 +5,9 @@
 #include "ops/loss.h"
 
 /* x is [C], [N, C] or [N, C, ...]; the target of class numbers is x without C, of probabilities it is shaped as x. */
-static int class_axis(int rank) { return rank == 1 ? 0 : 1; }
+static int class_axis(int rank) {
+  return rank == 1 ? 0 : 1;
+}
 
 static bool target_shape(const intact_value *x, const intact_value *target, bool probabilities, int64_t *dims) {
   int axis = class_axis(x->rank), n = 0;
@@ -31,19 +33,21 @@ static intact_status infer_class_loss(intact_infer *infer) {
   INTACT_TRY(intact__infer_float(infer, 0));
   INTACT_TRY(intact__infer_float(infer, 2));
   if (!intact_dtype_is_integer(target->dtype) && (!probabilities || node->op == &intact_op_nll_loss)) {
-    INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name, "%s: target is %s; it must hold class numbers%s", node->op->name,
-                intact_dtype_text(target->dtype), node->op == &intact_op_nll_loss ? "" : " or f32 probabilities");
+    INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name, "%s: target is %s; it must hold class numbers%s",
+                node->op->name, intact_dtype_text(target->dtype),
+                node->op == &intact_op_nll_loss ? "" : " or f32 probabilities");
   }
   if (x->rank < 0 || target->rank < 0) return intact__infer_reduced(infer, -1, NULL);
   if (x->rank < 1 || !target_shape(x, target, probabilities, dims)) {
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
-                "%s: x is %s, target is %s; x must be [N, C, ...] and the target the same without C, or with it for probabilities",
-                node->op->name, intact__shape_text(x->rank, x->dims, a), intact__shape_text(target->rank, target->dims, b));
+    INTACT_FAIL(
+        infer->context, SIZE_MISMATCH, node->name,
+        "%s: x is %s, target is %s; x must be [N, C, ...] and the target the same without C, or with it for probabilities",
+        node->op->name, intact__shape_text(x->rank, x->dims, a), intact__shape_text(target->rank, target->dims, b));
   }
   int64_t classes = x->dims[class_axis(x->rank)];
   if (weight != NULL && weight->rank >= 0 && (weight->rank != 1 || !intact__dims_agree(weight->dims[0], classes, &agreed))) {
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s: weight is %s; it must be [%lld], one per class", node->op->name,
-                intact__shape_text(weight->rank, weight->dims, a), (long long)classes);
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s: weight is %s; it must be [%lld], one per class",
+                node->op->name, intact__shape_text(weight->rank, weight->dims, a), (long long)classes);
   }
   return intact__infer_reduced(infer, x->rank - 1, dims);
 }
@@ -64,7 +68,8 @@ typedef struct samples {
 static samples samples_of(const intact_node *node, int n, const intact_tensor *const *operands) {
   const intact_tensor *x = operands[0];
   int axis = class_axis(x->rank);
-  samples s = {.node = node, .x = x, .target = operands[1], .weight = n > 2 && operands[2] != NULL ? intact__f32(operands[2]) : NULL};
+  samples s = {
+      .node = node, .x = x, .target = operands[1], .weight = n > 2 && operands[2] != NULL ? intact__f32(operands[2]) : NULL};
   s.classes = x->dims[axis];
   s.inner = intact__known_product(x->dims, axis + 1, x->rank);
   s.count = intact__known_product(x->dims, 0, axis) * s.inner;
@@ -75,8 +80,12 @@ static samples samples_of(const intact_node *node, int n, const intact_tensor *c
   return s;
 }
 
-static int64_t start_of(const samples *s, int64_t i) { return i / s->inner * s->classes * s->inner + i % s->inner; }
-static double weight_at(const samples *s, int64_t c) { return s->weight != NULL ? s->weight[c] : 1; }
+static int64_t start_of(const samples *s, int64_t i) {
+  return i / s->inner * s->classes * s->inner + i % s->inner;
+}
+static double weight_at(const samples *s, int64_t c) {
+  return s->weight != NULL ? s->weight[c] : 1;
+}
 
 /* Class of sample i, -1 when it is ignored or the target holds probabilities. */
 static int64_t class_of(const samples *s, int64_t i) {
@@ -84,7 +93,9 @@ static int64_t class_of(const samples *s, int64_t i) {
   int64_t c = intact__tensor_get_s64(s->target, i);
   return c == s->ignore_index ? -1 : c;
 }
-static bool is_ignored(const samples *s, int64_t i) { return !s->probabilities && class_of(s, i) < 0; }
+static bool is_ignored(const samples *s, int64_t i) {
+  return !s->probabilities && class_of(s, i) < 0;
+}
 
 static double coefficient(const samples *s, int64_t i, int64_t c) {
   double spread = s->smoothing / (double)s->classes;
@@ -193,9 +204,8 @@ static intact_status grad_class_loss(intact_grad *grad) {
 
 /* onnx fix-up class_loss: the second output (log probabilities) must not be read; ignore_index absent ignores nothing. */
 
-#define CLASS_OPERANDS                                                                        \
-  INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}, {"target", INTACT_ROLE_NONE, 0},                 \
-                  {"weight", INTACT_ROLE_NONE, INTACT_OPTIONAL})
+#define CLASS_OPERANDS \
+  INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}, {"target", INTACT_ROLE_NONE, 0}, {"weight", INTACT_ROLE_NONE, INTACT_OPTIONAL})
 
 const intact_op intact_op_nll_loss = {
     .name = "nll_loss",
@@ -207,9 +217,10 @@ const intact_op intact_op_nll_loss = {
     .grad = grad_class_loss,
     .quant = INTACT_LOSS_TRAITS,
     .int_layout = INTACT_INT_ROWS,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("nll_loss", NULL, "reduction"), INTACT_ATEN_AS("nll_loss_nd", NULL, "reduction"),
-                              INTACT_ATEN_AS("nll_loss2d", NULL, "reduction"),
-                              INTACT_ONNX_AS("NegativeLogLikelihoodLoss", "reduction=reduction,ignore_index=ignore_index", "class_loss")),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN_AS("nll_loss", NULL, "reduction"), INTACT_ATEN_AS("nll_loss_nd", NULL, "reduction"),
+        INTACT_ATEN_AS("nll_loss2d", NULL, "reduction"),
+        INTACT_ONNX_AS("NegativeLogLikelihoodLoss", "reduction=reduction,ignore_index=ignore_index", "class_loss")),
 };
 
 const intact_op intact_op_cross_entropy_loss = {
@@ -223,6 +234,7 @@ const intact_op intact_op_cross_entropy_loss = {
     .grad = grad_class_loss,
     .quant = INTACT_LOSS_TRAITS,
     .int_layout = INTACT_INT_ROWS,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("cross_entropy_loss", NULL, "reduction"),
-                              INTACT_ONNX_AS("SoftmaxCrossEntropyLoss", "reduction=reduction,ignore_index=ignore_index", "class_loss")),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN_AS("cross_entropy_loss", NULL, "reduction"),
+        INTACT_ONNX_AS("SoftmaxCrossEntropyLoss", "reduction=reduction,ignore_index=ignore_index", "class_loss")),
 };

@@ -35,8 +35,8 @@ static intact_status infer_loss(intact_infer *infer) {
   int64_t dims[INTACT_MAX_RANK];
   for (int d = 0; fits && d < x->rank; d++) fits = intact__dims_agree(x->dims[d], target->dims[d], &dims[d]);
   if (!fits) {
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s: x is %s, target is %s; they must have one shape", node->op->name,
-                intact__shape_text(x->rank, x->dims, a), intact__shape_text(target->rank, target->dims, b));
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s: x is %s, target is %s; they must have one shape",
+                node->op->name, intact__shape_text(x->rank, x->dims, a), intact__shape_text(target->rank, target->dims, b));
   }
   for (int i = 2; i < node->n_operands; i++) { /* weight, pos_weight */
     const intact_value *w = node->operands[i];
@@ -66,7 +66,9 @@ typedef struct element_loss {
   double loss, d_x, d_target;
 } element_loss;
 
-static double sign(double v) { return v > 0 ? 1 : v < 0 ? -1 : v; }
+static double sign(double v) {
+  return v > 0 ? 1 : v < 0 ? -1 : v;
+}
 
 static element_loss mse(const element *e) {
   double d = e->x - e->target;
@@ -93,8 +95,8 @@ static element_loss huber(const element *e) {
 /* Logarithms are cut at -100, the divisor at 1e-12, as PyTorch does. */
 static element_loss bce(const element *e) {
   double log_x = fmax(log(e->x), -100), log_rest = fmax(log1p(-e->x), -100);
-  return (element_loss){-(e->target * log_x + (1 - e->target) * log_rest), (e->x - e->target) / fmax((1 - e->x) * e->x, 1e-12),
-                        log_rest - log_x};
+  return (element_loss){-(e->target * log_x + (1 - e->target) * log_rest),
+                        (e->x - e->target) / fmax((1 - e->x) * e->x, 1e-12), log_rest - log_x};
 }
 
 /* (1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)) */
@@ -216,28 +218,32 @@ static intact_status grad_loss(intact_grad *grad) {
 
 /* ---- rows; the aten fix-up reduction makes names of the numbers 0 none, 1 mean, 2 sum ---- */
 
-#define X_TARGET {"x", INTACT_ROLE_NONE, 0}, {"target", INTACT_ROLE_NONE, 0}
-#define WEIGHT {"weight", INTACT_ROLE_NONE, INTACT_OPTIONAL}
+#define X_TARGET                  \
+  {"x", INTACT_ROLE_NONE, 0}, {   \
+    "target", INTACT_ROLE_NONE, 0 \
+  }
+#define WEIGHT \
+  { "weight", INTACT_ROLE_NONE, INTACT_OPTIONAL }
 #define REDUCTION INTACT_STRING_ATTR("reduction", "mean")
-#define LOSS_ROW(row, text, operands_list, attrs_list)                                 \
-  const intact_op intact_op_##row = {                                                  \
-      .name = #row,                                                                    \
-      .doc = text,                                                                     \
-      .schema = {operands_list, INTACT_RESULTS("y"), attrs_list},                      \
-      .infer = infer_loss,                                                             \
-      .eval_f32 = eval_loss,                                                           \
-      .grad = grad_loss,                                                               \
-      .quant = INTACT_LOSS_TRAITS,                                                     \
-      .int_layout = INTACT_INT_ROWS,                                                   \
-      .aliases = INTACT_ALIASES(INTACT_ATEN_AS(#row, NULL, "reduction")),              \
+#define LOSS_ROW(row, text, operands_list, attrs_list)                    \
+  const intact_op intact_op_##row = {                                     \
+      .name = #row,                                                       \
+      .doc = text,                                                        \
+      .schema = {operands_list, INTACT_RESULTS("y"), attrs_list},         \
+      .infer = infer_loss,                                                \
+      .eval_f32 = eval_loss,                                              \
+      .grad = grad_loss,                                                  \
+      .quant = INTACT_LOSS_TRAITS,                                        \
+      .int_layout = INTACT_INT_ROWS,                                      \
+      .aliases = INTACT_ALIASES(INTACT_ATEN_AS(#row, NULL, "reduction")), \
   };
 
 LOSS_ROW(mse_loss, "(x - target)^2, reduced.", INTACT_OPERANDS(X_TARGET), INTACT_ATTRS(REDUCTION))
 LOSS_ROW(l1_loss, "|x - target|, reduced; its gradient at 0 is 0.", INTACT_OPERANDS(X_TARGET), INTACT_ATTRS(REDUCTION))
-LOSS_ROW(smooth_l1_loss, "d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, d = x - target, reduced.", INTACT_OPERANDS(X_TARGET),
-         INTACT_ATTRS(REDUCTION, INTACT_FLOAT_ATTR("beta", 1)))
-LOSS_ROW(huber_loss, "d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), d = x - target, reduced.", INTACT_OPERANDS(X_TARGET),
-         INTACT_ATTRS(REDUCTION, INTACT_FLOAT_ATTR("delta", 1)))
+LOSS_ROW(smooth_l1_loss, "d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, d = x - target, reduced.",
+         INTACT_OPERANDS(X_TARGET), INTACT_ATTRS(REDUCTION, INTACT_FLOAT_ATTR("beta", 1)))
+LOSS_ROW(huber_loss, "d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), d = x - target, reduced.",
+         INTACT_OPERANDS(X_TARGET), INTACT_ATTRS(REDUCTION, INTACT_FLOAT_ATTR("delta", 1)))
 LOSS_ROW(binary_cross_entropy, "-(target log x + (1 - target) log(1 - x)), logarithms at least -100, reduced.",
          INTACT_OPERANDS(X_TARGET, WEIGHT), INTACT_ATTRS(REDUCTION))
 LOSS_ROW(binary_cross_entropy_with_logits, "binary_cross_entropy of sigmoid(x); pos_weight multiplies the part of target 1.",

@@ -15,9 +15,10 @@ static intact_status infer_mha(intact_infer *infer) {
   INTACT_TRY(intact__infer_floats(infer));
   if (x->rank < 0) return intact__infer_unranked(infer, INTACT_F32);
   if (x->rank != 3 || x->dims[2] < 1 || heads < 1 || x->dims[2] % heads != 0) {
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
-                "multi_head_attention: x is %s, num_heads %lld; x must have rank 3 and its last dimension be divisible by num_heads",
-                intact__shape_text(x->rank, x->dims, text), (long long)heads);
+    INTACT_FAIL(
+        infer->context, SIZE_MISMATCH, node->name,
+        "multi_head_attention: x is %s, num_heads %lld; x must have rank 3 and its last dimension be divisible by num_heads",
+        intact__shape_text(x->rank, x->dims, text), (long long)heads);
   }
   int64_t e = x->dims[2], agreed;
   const int64_t want[N_OPERANDS][2] = {{0}, {3 * e, e}, {3 * e}, {e, e}, {e}};
@@ -57,7 +58,9 @@ static const float *values(const mha *m, int i) {
 }
 
 /* Row in a tensor of x's layout. */
-static int64_t row_at(const mha *m, int64_t row) { return m->batch_first ? row : row % m->l * m->n + row / m->l; }
+static int64_t row_at(const mha *m, int64_t row) {
+  return m->batch_first ? row : row % m->l * m->n + row / m->l;
+}
 
 static mha mha_of(const intact_node *node, int n, const intact_tensor *const *operands) {
   mha m = {.operands = operands, .n_operands = n};
@@ -216,7 +219,8 @@ static intact_status back_linear(intact_grad *grad, int operand, int64_t rows, i
 
 static intact_status back_mha(intact_grad *grad, const mha *m) {
   int64_t rows = m->n * m->l, e = m->e;
-  double *dy = m->sums, *d_context = dy + rows * e, *x = d_context + rows * e, *d_qkv = x + rows * e, *ds = d_qkv + 3 * rows * e;
+  double *dy = m->sums, *d_context = dy + rows * e, *x = d_context + rows * e, *d_qkv = x + rows * e,
+         *ds = d_qkv + 3 * rows * e;
   const float *w_out = values(m, W_OUT), *w_in = values(m, W_IN);
   const float *d_weights = grad->n_results > 1 && grad->d_results[1] != NULL ? intact__f32(grad->d_results[1]) : NULL;
   for (int64_t i = 0; i < rows * e; i++) {
@@ -267,8 +271,8 @@ const intact_op intact_op_multi_head_attention = {
                                {"in_proj_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"out_proj_weight", INTACT_ROLE_NONE, 0},
                                {"out_proj_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
                INTACT_RESULTS("y", "weights"),
-               INTACT_ATTRS({.name = "num_heads", .type = INTACT_ATTR_INT, .required = true}, INTACT_BOOL_ATTR("batch_first", 0),
-                            INTACT_BOOL_ATTR("average_attn_weights", 1))},
+               INTACT_ATTRS({.name = "num_heads", .type = INTACT_ATTR_INT, .required = true},
+                            INTACT_BOOL_ATTR("batch_first", 0), INTACT_BOOL_ATTR("average_attn_weights", 1))},
     .infer = infer_mha,
     .eval_f32 = eval_mha,
     .grad = grad_mha,
