@@ -136,6 +136,7 @@ void intact__node_set_operand(intact_node *node, int operand, intact_value *valu
 intact_status intact__node_extend(intact_node *node, int n);
 /* Also as graph output: then `by`, when it is a node's result and no output yet, takes over the name (they are swapped). */
 void intact__value_replace_uses(intact_value *value, intact_value *by);
+void intact__value_swap_names(intact_value *a, intact_value *b);
 void intact__node_remove(intact_node *node); /* results must have no uses and be no outputs */
 void intact__node_move_before(intact_node *node, intact_node *before);
 /* Adds "+b" to the source of a. */
@@ -165,6 +166,8 @@ typedef struct intact_interp_options {
 } intact_interp_options;
 intact_status intact__interpret(const intact_graph *graph, const intact_tensor *const *inputs,
                                 const intact_interp_options *options, intact_tensor **outputs);
+/* The op's eval gets the stored integers of quantized operands: an on_integers row whose qparams agree (see op.h). */
+bool intact__node_on_integers(const intact_node *node);
 /* One node on given operands (NULL for those left out); a quantized operand is dequantized before eval, a quantized result
    quantized after, unless the op is declared to work on integers (op->on_integers). results[] become owned by the caller. */
 intact_status intact__eval_node(const intact_node *node, const intact_tensor *const *operands, bool fast,

@@ -9,8 +9,6 @@
 void intact__node_release(intact_node *node);
 /* Whether the content of a tensor is kept as value->elements. */
 bool intact__has_elements(const intact_tensor *tensor);
-/* The op's eval gets stored integers instead of floats. */
-bool intact__node_on_integers(const intact_node *node);
 /* op->infer on the node as it stands, quantized operands shown as f32, results of quantized type set after. */
 intact_status intact__run_infer(intact_infer *infer);
 /* The first broken rule of qparams on a value of that type and shape, as an error about `where`. */

@@ -47,13 +47,14 @@ intact_status intact__node_extend(intact_node *node, int n) {
   return INTACT_OK;
 }
 
-static void swap_names(intact_graph *graph, intact_value *a, intact_value *b) {
+void intact__value_swap_names(intact_value *a, intact_value *b) {
+  intact_map *names = &a->graph->value_names;
   const char *name = a->name;
   a->name = b->name;
   b->name = name;
   /* Both keys are in the map already: setting them again needs no memory. */
-  (void)intact__map_set(&graph->value_names, a->name, a->id);
-  (void)intact__map_set(&graph->value_names, b->name, b->id);
+  (void)intact__map_set(names, a->name, a->id);
+  (void)intact__map_set(names, b->name, b->id);
 }
 
 void intact__value_replace_uses(intact_value *value, intact_value *by) {
@@ -64,7 +65,7 @@ void intact__value_replace_uses(intact_value *value, intact_value *by) {
   assert(by->graph == graph);
   for (int i = 0; i < graph->n_outputs; i++)
     if (graph->outputs[i] == value) graph->outputs[i] = by;
-  if (by->producer != NULL && !by->is_output) swap_names(graph, value, by);
+  if (by->producer != NULL && !by->is_output) intact__value_swap_names(value, by);
   value->is_output = false;
   by->is_output = true;
 }
