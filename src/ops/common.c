@@ -2,7 +2,20 @@
 /* Axes, inference helpers and operand helpers shared by op rows. */
 #include "ops/common.h"
 
+#include <math.h>
 #include <string.h>
+
+void intact__attr_numbers(const intact_node *node, double *numbers) {
+  int n = 0;
+  for (int i = 0; i < node->op->schema.n_attrs && n < INTACT_MAX_NUMBERS; i++) {
+    const intact_attr_spec *spec = &node->op->schema.attrs[i];
+    const intact_attr *attr = &node->attrs[i];
+    bool integer = spec->type == INTACT_ATTR_INT || spec->type == INTACT_ATTR_BOOL;
+    if (!integer && spec->type != INTACT_ATTR_FLOAT) continue;
+    bool absent = spec->nullable && !attr->present;
+    numbers[n++] = absent ? (double)NAN : integer ? (double)attr->i : attr->f;
+  }
+}
 
 intact_status intact__op_axis(intact_context *context, const intact_node *node, const char *what, int64_t axis, int rank,
                               int *result) {
@@ -78,7 +91,10 @@ intact_status intact__infer_list(intact_infer *infer, const char *name, int i, i
     INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': %s has %d entries; at most %d are supported", node->op->name,
                 node->name, name, *n, (int)INTACT_MAX_ELEMENTS);
   }
-  for (int k = 0; k < *n; k++) elements[k] = from[k];
+  for (int k = 0; k < *n; k++) {
+    bool far = list->present && intact__element_is_symbol(from[k]); /* a number that far down is no symbol */
+    elements[k] = far ? INT64_MIN + INT32_MAX : from[k];
+  }
   return INTACT_OK;
 }
 

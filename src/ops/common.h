@@ -26,6 +26,11 @@
 #define INTACT_A_DTYPE_OR_NONE(what) {.name = what, .type = INTACT_ATTR_DTYPE, .nullable = true}
 #define INTACT_X INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y")
 
+/* ---- attributes ---- */
+enum { INTACT_MAX_NUMBERS = 16 };
+/* The attributes of type int, bool and float as numbers, in schema order; NAN for an absent one. */
+void intact__attr_numbers(const intact_node *node, double *numbers);
+
 /* ---- axes ---- */
 /* `axis` of -rank..rank-1 as 0..rank-1 (a rank of 0 counts as 1); refuses others by node and attribute. */
 intact_status intact__op_axis(intact_context *context, const intact_node *node, const char *what, int64_t axis, int rank,
@@ -77,6 +82,10 @@ int64_t intact__view_count(const intact_view *view);
 void intact__view_add_axis(intact_view *view, int64_t dim, int64_t stride); /* at the end */
 /* The tensor's view broadcast to a shape that it fits (NumPy's rule). */
 intact_view intact__view_broadcast(const intact_tensor *tensor, int rank, const int64_t *dims);
+/* Operand 0 read through `from` is result 0 of this shape (from's dims may be a finer split of it). */
+intact_status intact__call_view(const intact_call *call, int rank, const int64_t *dims, const intact_view *from);
+/* The call whose operands a gradient sees, to plan views with. */
+intact_call intact__call_of_grad(const intact_grad *grad);
 /* to[..] = from[..], views of equal dims into tensors of one type (any type). */
 void intact__view_copy(intact_tensor *dst, const intact_view *to, const intact_tensor *src, const intact_view *from);
 /* Gradient of reading operand i through `from`: d_operand[from[..]] += dy[dense ..], each element summed in double. */

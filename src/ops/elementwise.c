@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_NUMBERS = 16, CHUNK = 256, MAX_N = INTACT_ELEMENTWISE_MAX };
+enum { CHUNK = 256, MAX_N = INTACT_ELEMENTWISE_MAX };
 
 /* ---- types ---- */
 
@@ -48,19 +48,6 @@ intact_status intact__elementwise_infer(intact_infer *infer, const intact_elemen
   return intact__infer_result(infer, 0, dtype, rank, dims);
 }
 
-/* int, bool and float attributes as numbers, in schema order. */
-static void read_numbers(const intact_node *node, double *p) {
-  int n = 0;
-  for (int i = 0; i < node->op->schema.n_attrs && n < MAX_NUMBERS; i++) {
-    const intact_attr_spec *spec = &node->op->schema.attrs[i];
-    const intact_attr *attr = &node->attrs[i];
-    bool integer = spec->type == INTACT_ATTR_INT || spec->type == INTACT_ATTR_BOOL;
-    if (!integer && spec->type != INTACT_ATTR_FLOAT) continue;
-    bool absent = spec->nullable && !attr->present;
-    p[n++] = absent ? NAN : integer ? (double)attr->i : attr->f;
-  }
-}
-
 /* ---- evaluation ---- */
 
 typedef struct eval_job {
@@ -69,7 +56,7 @@ typedef struct eval_job {
   size_t in_size, out_size;
   char *y;
   const char *x[MAX_N];
-  double p[MAX_NUMBERS];
+  double p[INTACT_MAX_NUMBERS];
 } eval_job;
 
 static void eval_row(void *user, int64_t n, const int64_t *offset, const int64_t *step) {
@@ -147,7 +134,7 @@ intact_status intact__elementwise_eval(const intact_call *call, const intact_ele
   job.in_size = (size_t)intact_dtype_bits(compute) / 8;
   job.out_size = (size_t)intact_dtype_bits(y->dtype) / 8;
   for (int k = 0; k < op->n; k++) job.x[k] = x[k]->data;
-  read_numbers(call->node, job.p);
+  intact__attr_numbers(call->node, job.p);
   intact_walk walk = make_walk(x, op->n, rank, dims);
   intact__walk_all(call->context, &walk, eval_row, &job);
   if (!direct) {
@@ -167,7 +154,7 @@ typedef struct grad_job {
   const float *y, *dy, *x[MAX_N];
   float *dx[MAX_N];   /* NULL: not needed */
   double *sum[MAX_N]; /* of broadcast operands */
-  double p[MAX_NUMBERS];
+  double p[INTACT_MAX_NUMBERS];
 } grad_job;
 
 static void grad_chunk(const grad_job *job, int64_t n, const int64_t *offset, const int64_t *step) {
@@ -221,7 +208,7 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
   intact_tensor *x[MAX_N] = {NULL};
   grad_job job = {.op = op, .y = intact__f32(y), .dy = intact__f32(dy)};
   bool shared = false;
-  read_numbers(grad->node, job.p);
+  intact__attr_numbers(grad->node, job.p);
   for (int k = 0; k < op->n; k++) {
     if (k < grad->n_operands && grad->operands[k] != NULL) {
       INTACT_TRY_TO(end, intact__as_dtype(grad->operands[k], INTACT_F32, &x[k]));

@@ -172,7 +172,25 @@ void intact__view_copy(intact_tensor *dst, const intact_view *to, const intact_t
   }
 }
 
+intact_status intact__call_view(const intact_call *call, int rank, const int64_t *dims, const intact_view *from) {
+  const intact_tensor *x = call->operands[0];
+  intact_tensor *y = NULL;
+  INTACT_TRY(intact__call_result(call, 0, x->dtype, rank, dims, &y));
+  intact_view to = intact__view_dense(from->rank, from->dims);
+  intact__view_copy(y, &to, x, from);
+  return INTACT_OK;
+}
+
 /* ---- gradient sums ---- */
+
+intact_call intact__call_of_grad(const intact_grad *grad) {
+  return (intact_call){.context = grad->context,
+                       .node = grad->node,
+                       .n_operands = grad->n_operands,
+                       .n_results = grad->n_results,
+                       .operands = grad->operands};
+}
+
 
 typedef struct sum_job {
   const float *from;
