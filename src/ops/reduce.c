@@ -190,7 +190,7 @@ static void extreme_d(const double *v, int64_t n, double r, double d, double *dv
   (void)p;
   int64_t ties = 0;
   for (int64_t i = 0; i < n; i++) ties += v[i] == r || (isnan(v[i]) && isnan(r));
-  for (int64_t i = 0; i < n; i++) dv[i] = v[i] == r || (isnan(v[i]) && isnan(r)) ? d / (double)ties : 0;
+  for (int64_t i = 0; i < n; i++) dv[i] = d * (v[i] == r || (isnan(v[i]) && isnan(r))) / (double)ties;
 }
 
 static const intact_reduction amax_def = {amax_real, amax_integer, extreme_d, INTACT_REDUCED_KEEPS, true};

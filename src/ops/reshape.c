@@ -25,6 +25,7 @@ static intact_status same_elements_grad(intact_grad *grad) {
       .quant = {.result = INTACT_RESULT_SAME_AS},               \
       .int_layout = INTACT_INT_ROWS,                            \
       .on_integers = true,                                      \
+      .same_elements = true,                                    \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                   \
   };
 #define SCHEMA(...) {__VA_ARGS__}
@@ -404,5 +405,6 @@ const intact_op intact_op_detach = {
     .quant = {.result = INTACT_RESULT_SAME_AS},
     .int_layout = INTACT_INT_ROWS,
     .on_integers = true,
+    .same_elements = true,
     .aliases = INTACT_ALIASES(INTACT_ATEN("detach"), INTACT_ATEN("detach_"), INTACT_ATEN("detach_copy")),
 };
