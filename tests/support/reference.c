@@ -21,7 +21,7 @@ const char *test_reference(const char *name, char *path, size_t size) {
   if (test_reference_find(name, path, size)) return path;
   fprintf(stderr,
           "\n*** SKIPPED: no reference data '%s' in $INTACT_SHARED, tests/data/reference or ../shared.\n"
-          "*** Nothing was compared. tools/refresh_reference copies the sets.\n\n",
+          "*** Nothing was compared. tools/refresh_reference.py copies the sets.\n\n",
           name);
   exit(77);
 }
