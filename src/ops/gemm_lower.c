@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/affine/affine.h"
+#include "kernels/qdwconv/qdwconv.h"
 #include "kernels/qgemm/qgemm.h"
 #include "ops/layer.h"
 #include "ops/lower.h"
@@ -21,7 +22,9 @@ typedef struct gemm_node {
 } gemm_node;
 
 typedef struct gemm_step {
+  bool depthwise; /* which plan holds */
   intact_qgemm_plan plan;
+  intact_qdwconv_plan dw_plan;
   int64_t pixels, channels;
   int operand; /* x */
   size_t thread_scratch;
@@ -96,7 +99,11 @@ static void run_bands(void *user, int64_t begin, int64_t end) {
   const gemm_job *job = user;
   const gemm_step *s = job->step;
   uint8_t *scratch = job->scratch + (size_t)intact__thread_index() * s->thread_scratch;
-  intact__qgemm_run(&s->plan, job->x, s->sums ? job->scratch + s->sums_at : job->y, scratch, begin, end);
+  void *y = s->sums ? job->scratch + s->sums_at : job->y;
+  if (s->depthwise)
+    intact__qdwconv_run(&s->dw_plan, job->x, y, scratch, begin, end);
+  else
+    intact__qgemm_run(&s->plan, job->x, y, scratch, begin, end);
 }
 
 static void finish_pixels(void *user, int64_t begin, int64_t end) {
@@ -117,7 +124,7 @@ static void finish_pixels(void *user, int64_t begin, int64_t end) {
 static intact_status run_gemm(const intact_step_call *call) {
   const gemm_step *s = call->step->params;
   gemm_job job = {s, call->in[s->operand], call->out[0], call->scratch, NULL};
-  intact__parallel(call->context, s->plan.n_bands, 1, run_bands, &job);
+  intact__parallel(call->context, s->depthwise ? s->dw_plan.n_bands : s->plan.n_bands, 1, run_bands, &job);
   if (!s->sums) return INTACT_OK;
   job.sums = (const int32_t *)(const void *)(job.scratch + s->sums_at);
   intact__parallel(call->context, s->pixels, GRAIN, finish_pixels, &job);
@@ -197,9 +204,52 @@ static intact_status weight_bytes(const intact_lower *lower, const intact_tensor
   return INTACT_OK;
 }
 
+static intact_status pack_dense(const intact_lower *lower, const gemm_node *g, gemm_step *s, const intact_qgemm_weights *weights) {
+  int64_t *segments = NULL;
+  uint8_t *packed = NULL;
+  int threads = intact_context_threads(lower->context);
+  const intact_qgemm_kernel *kernel = intact__qgemm_pick(lower->isa_set);
+  if (!intact__qgemm_plan(kernel, &g->shape, intact__qgemm_parts(&g->shape, weights), threads, &s->plan))
+    INTACT_FAIL(lower->context, OVERFLOW, lower->node->name, "%s: its sizes overflow", lower->node->op->name);
+  INTACT_TRY(INTACT_LOWER_NEW(lower, s->plan.n_segments, &segments));
+  INTACT_TRY(INTACT_LOWER_NEW(lower, intact__qgemm_packed_bytes(&s->plan), &packed));
+  intact__qgemm_pack(&s->plan, weights, segments, packed);
+  s->thread_scratch = s->plan.scratch_bytes;
+  lower->step->kernel = kernel->name;
+  return INTACT_OK;
+}
+
+/* One channel in and out per group, over one or two axes. */
+static bool is_depthwise(const intact_qgemm_shape *shape) {
+  return shape->groups > 1 && shape->in_channels == 1 && shape->out_channels == 1 && shape->axis[1].kernel == 1 &&
+         shape->axis[1].in == 1 && shape->axis[1].out == 1 && shape->axis[1].pad == 0;
+}
+
+static intact_status pack_depthwise(const intact_lower *lower, const gemm_node *g, gemm_step *s,
+                                    const intact_qgemm_weights *weights) {
+  const intact_qgemm_shape *from = &g->shape;
+  bool flat = from->axis[2].in == 1 && from->axis[2].kernel == 1 && from->axis[2].pad == 0; /* conv1d: along the width */
+  intact_qdwconv_shape shape = {from->batch,    from->groups,   from->axis[flat ? 2 : 0], from->axis[flat ? 0 : 2], from->x_signed,
+                                from->y_signed, from->zero_x,   from->zero_y,             from->y_min,              from->y_max,
+                                s->sums};
+  intact_qdwconv_weights dw = {weights->data, weights->is_unsigned, weights->zero, weights->bias, weights->scale};
+  int64_t *offsets = NULL;
+  uint8_t *packed = NULL;
+  const intact_qdwconv_kernel *kernel = intact__qdwconv_pick(lower->isa_set);
+  int parts = intact__qdwconv_parts(kernel, &shape, &dw);
+  if (!intact__qdwconv_plan(kernel, &shape, parts, intact_context_threads(lower->context), &s->dw_plan))
+    INTACT_FAIL(lower->context, OVERFLOW, lower->node->name, "%s: its sizes overflow", lower->node->op->name);
+  INTACT_TRY(INTACT_LOWER_NEW(lower, s->dw_plan.all_steps, &offsets));
+  INTACT_TRY(INTACT_LOWER_NEW(lower, intact__qdwconv_packed_bytes(&s->dw_plan), &packed));
+  intact__qdwconv_pack(&s->dw_plan, &dw, offsets, packed);
+  s->depthwise = true;
+  s->thread_scratch = s->dw_plan.scratch_bytes;
+  lower->step->kernel = kernel->name;
+  return INTACT_OK;
+}
+
 static intact_status pack(const intact_lower *lower, const gemm_node *g, gemm_step *s, const int32_t *bias, const float *scale) {
   const intact_qparams *q = g->w->qparams;
-  bool is_unsigned = intact_dtype_min(g->w->dtype) == 0;
   const void *data;
   void *unpacked;
   int32_t *zero = NULL;
@@ -210,18 +260,9 @@ static intact_status pack(const intact_lower *lower, const gemm_node *g, gemm_st
     for (int64_t n = 0; n < g->channels; n++) zero[n] = q->zero_point[q->n == 1 ? 0 : n];
   }
   INTACT_TRY(weight_bytes(lower, g->w->constant, &data, &unpacked));
-  intact_qgemm_weights weights = {data, is_unsigned, g->n_stride, g->tap_stride, g->c_stride, zero, bias, scale};
-  intact_status status = INTACT_OK;
-  int64_t *segments = NULL;
-  uint8_t *packed = NULL;
-  int threads = intact_context_threads(lower->context);
-  const intact_qgemm_kernel *kernel = intact__qgemm_pick(lower->isa_set);
-  if (!intact__qgemm_plan(kernel, &g->shape, intact__qgemm_parts(&g->shape, &weights), threads, &s->plan))
-    INTACT_FAIL_TO(done, lower->context, OVERFLOW, lower->node->name, "%s: its sizes overflow", lower->node->op->name);
-  INTACT_TRY_TO(done, INTACT_LOWER_NEW(lower, s->plan.n_segments, &segments));
-  INTACT_TRY_TO(done, INTACT_LOWER_NEW(lower, intact__qgemm_packed_bytes(&s->plan), &packed));
-  intact__qgemm_pack(&s->plan, &weights, segments, packed);
-done:
+  intact_qgemm_weights weights = {data,          intact_dtype_min(g->w->dtype) == 0, g->n_stride, g->tap_stride, g->c_stride, zero, bias,
+                                  scale};
+  intact_status status = is_depthwise(&g->shape) ? pack_depthwise(lower, g, s, &weights) : pack_dense(lower, g, s, &weights);
   intact__free(lower->context, unpacked);
   return status;
 }
@@ -234,18 +275,16 @@ static intact_status lower_gemm(intact_lower *lower, gemm_node *g) {
   fill_shape(lower, g);
   INTACT_TRY(make_bias(lower, g, &bias));
   INTACT_TRY(make_scales(lower, g, s, &scale));
+  s->sums = g->shape.output == INTACT_QGEMM_S32;
   INTACT_TRY(pack(lower, g, s, bias, scale));
   s->operand = g->operand;
   s->channels = g->channels;
   s->pixels = g->channels > 0 ? intact__value_count(g->y) / g->channels : 0;
-  s->thread_scratch = s->plan.scratch_bytes;
   lower->step->scratch_bytes = s->thread_scratch * (size_t)intact_context_threads(lower->context);
-  if (g->shape.output == INTACT_QGEMM_S32) {
-    s->sums = true;
+  if (s->sums) {
     s->sums_at = lower->step->scratch_bytes;
     lower->step->scratch_bytes += (size_t)(s->pixels * s->channels) * sizeof(int32_t);
   }
-  lower->step->kernel = s->plan.kernel->name;
   lower->step->run = run_gemm;
   lower->step->params = s;
   intact__lower_packed(lower);
