@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command as scripts see it: exit codes, JSON keys, refusals, files that appear whole or not at all, the accuracies of the four
+small networks. cli.py INTACT GROUP: groups are use, bad, networks, tables."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PLACES = [os.environ.get("INTACT_SHARED"), ROOT / "tests/data/reference", ROOT.parent / "shared"]
+INTACT = sys.argv[1]
+FAILED = 0
+
+
+def reference():
+    for place in PLACES:
+        if place and (pathlib.Path(place) / "models/resnet8/model.onnx").exists():
+            return pathlib.Path(place)
+    print("no reference models found: $INTACT_SHARED, tests/data/reference, ../shared")
+    sys.exit(77)
+
+
+SHARED = reference()
+MODELS = SHARED / "models"
+CALIBRATION = ["--data", MODELS / "data/train-512-images-idx3-ubyte", "--mean", "0.286", "--std", "0.353"]
+TEST = ["--data", MODELS / "data/test-2000-images-idx3-ubyte", "--labels", MODELS / "data/test-2000-labels-idx1-ubyte",
+        "--mean", "0.286", "--std", "0.353"]
+
+
+def check(what, good, found=""):
+    global FAILED
+    if not good:
+        FAILED += 1
+        print(f"FAILED {what}: {found}")
+
+
+def call(*arguments):
+    done = subprocess.run([INTACT, *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def call_json(*arguments, code=0):
+    got, out, err = call(*arguments, "--json")
+    check(f"exit code of {arguments[:2]}", got == code, f"{got}, wanted {code}: {err.strip()}")
+    try:
+        return json.loads(out)
+    except ValueError:
+        check(f"one JSON object from {arguments[:2]}", False, out[:200])
+        return {}
+
+
+def has_keys(what, found, *keys):
+    missing = [k for k in keys if k not in found]
+    check(f"keys of {what}", not missing, f"missing {missing}")
+
+
+def group_use():
+    with tempfile.TemporaryDirectory() as place:
+        model, out = MODELS / "mlp/model.onnx", pathlib.Path(place) / "q.onnx"
+        has_keys("inspect", call_json("inspect", model), "nodes", "parameters", "macs", "inputs", "outputs", "unsupported")
+        check("macs of the mlp", call_json("inspect", model)["macs"] == 784 * 64 + 64 * 32 + 32 * 10, call_json("inspect", model)["macs"])
+        check("parameters of the mlp", abs(call_json("inspect", model)["parameters"] - 52650) <= 8, call_json("inspect", model)["parameters"])
+        labels = ["--labels", MODELS / "data/train-512-labels-idx1-ubyte"]
+        result = call_json("quantize", model, *CALIBRATION, *labels, "-o", out)
+        has_keys("quantize", result, "accuracy_float", "accuracy_int", "bytes_float", "bytes_int", "ms_float", "ms_int", "seconds",
+                 "peak_rss_bytes", "layers", "advice")
+        for layer in result.get("layers", []):
+            has_keys("a layer", layer, "name", "op", "exec", "why", "sqnr_here_db", "sqnr_acc_db", "cosine", "max_abs", "clipped",
+                     "range", "bias_headroom", "acc_headroom", "bytes", "macs", "ms")
+        check("three linear layers", sum(l["op"] in ("linear", "addmm") for l in result.get("layers", [])) == 3, result.get("layers"))
+        check("int8 file is smaller", result.get("bytes_int", 1e9) < 0.4 * result.get("bytes_float", 0), result.get("bytes_int"))
+        first = out.read_bytes()
+        call("quantize", model, *CALIBRATION, "-o", out)
+        check("the same command writes the same bytes", first == out.read_bytes())
+        intact_file = pathlib.Path(place) / "q.intact"
+        has_keys("export", call_json("export", out, "-o", intact_file), "bytes", "nodes")
+        a, b = call_json("eval", out, *TEST, "--samples", 500), call_json("eval", intact_file, *TEST, "--samples", 500)
+        has_keys("eval", a, "accuracy", "top5", "samples", "seconds")
+        check("QDQ and .intact are one network", a.get("accuracy") == b.get("accuracy"), (a, b))
+        compared = call_json("compare", model, out, *CALIBRATION, "--samples", 64)
+        has_keys("compare", compared, "layers", "outputs")
+        has_keys("outputs", (compared.get("outputs") or [{}])[0], "sqnr_db", "cosine", "max_abs", "max_steps")
+        code, text, _ = call("bench", intact_file, "--runs", 5, "--batch", 2)
+        check("bench ends with 'ms N'", code == 0 and text.splitlines()[-1].split()[0] == "ms", text)
+        has_keys("bench", call_json("bench", intact_file, "--runs", 5), "ms_min", "ms_median", "layers", "peak_rss_bytes")
+        y = pathlib.Path(place) / "y.npy"
+        run = call_json("run", model, "--input", MODELS / "mlp/sample.safetensors", "--output", y)
+        check("run names its outputs", run.get("outputs", [{}])[0].get("name") == "y", run)
+        check("run writes its output", y.exists() and y.stat().st_size == 128 + 16 * 10 * 4, y.stat().st_size if y.exists() else "-")
+        config = pathlib.Path(place) / "c.json"
+        config.write_text('{"no-equalize": true, "no-bias-correction": true, "samples": 64, "observer": "min_max"}')
+        call_json("quantize", model, *CALIBRATION, "-o", out, "--config", config)
+        config.write_text('{"nonsense": 1}')
+        call_json("quantize", model, *CALIBRATION, "-o", out, "--config", config, code=2)
+
+
+def group_bad():
+    model = MODELS / "mlp/model.onnx"
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        out = place / "q.onnx"
+        wrong_use = [("quantize",), ("quantize", model), ("quantize", model, "-o", out), ("quantize", model, *CALIBRATION),
+                     ("quantize", model, *CALIBRATION, "-o", place / "q.doc"), ("nonsense", model), ("eval", model, "--what"),
+                     ("eval", model, *CALIBRATION, "--batch", "0"), ("eval", model, *CALIBRATION, "--batch", "x"),
+                     ("eval", model, "--data", "x", "--mean", "a"), ("quantize", model, *CALIBRATION, "-o", out, "--activations", "u9"),
+                     ("bench", model, "--isa", "sse9"), ("bench", model, "--engine", "fast"), ("run", model), ("compare", model)]
+        for arguments in wrong_use:
+            code, text, err = call(*arguments)
+            check(f"wrong use {[str(a) for a in arguments]}", code == 2 and err.startswith("intact") and not text, (code, err))
+        (place / "empty.onnx").write_bytes(b"")
+        (place / "text.onnx").write_text("this is no model")
+        (place / "short.npy").write_bytes(b"\x93NUMPY")
+        (place / "folder").mkdir()
+        failing = {
+            "no such model": ("inspect", place / "absent.onnx"),
+            "empty model": ("inspect", place / "empty.onnx"),
+            "not a model": ("inspect", place / "text.onnx"),
+            "no such data": ("eval", model, "--data", place / "absent"),
+            "short data": ("eval", model, "--data", place / "short.npy"),
+            "empty folder": ("quantize", model, "--data", place / "folder", "-o", out),
+            "labels as data": ("eval", model, "--data", MODELS / "data/test-2000-labels-idx1-ubyte"),
+            "too few labels": ("eval", model, *TEST[:2], "--labels", MODELS / "data/train-512-labels-idx1-ubyte"),
+            "unwritable output": ("quantize", model, *CALIBRATION, "-o", "/nowhere/q.onnx"),
+            "unknown quantizer": ("quantize", model, *CALIBRATION, "-o", out, "--quantizer", "magic"),
+            "unknown observer": ("quantize", model, *CALIBRATION, "-o", out, "--observer", "magic"),
+            "wrong input": ("run", model, "--input", SHARED / "samples/npy/f32.npy"),
+        }
+        for what, arguments in failing.items():
+            code, text, err = call(*arguments)
+            check(what, code == 1 and err.count("\n") == 1 and not text, (code, err, text[:100]))
+            error = call_json(*arguments, code=1).get("error", {})
+            check(f"{what} as JSON", set(error) == {"kind", "message", "where"} and error["message"], error)
+        check("nothing was written", sorted(p.name for p in place.iterdir()) == ["empty.onnx", "folder", "short.npy", "text.onnx"],
+              list(place.iterdir()))
+
+
+def group_networks():
+    within = {"cnn": 0.3, "resnet8": 0.3, "mobilenet": 0.4, "mlp": 0.3}
+    with tempfile.TemporaryDirectory() as place:
+        for name, points in within.items():
+            out = pathlib.Path(place) / f"{name}.onnx"
+            model = MODELS / name / "model.onnx"
+            result = call_json("quantize", model, *CALIBRATION, "-o", out, "--threads", 2)
+            check(f"{name}: all layers that compute are integer",
+                  all(l["exec"] == "int" for l in result.get("layers", []) if l["macs"]), result.get("layers"))
+            before = call_json("eval", model, *TEST).get("accuracy", 0)
+            after = call_json("eval", out, *TEST).get("accuracy", 0)
+            print(f"{name}: {before} -> {after} ({result.get('seconds')} s, {result.get('peak_rss_bytes', 0) / 1e6:.0f} MB)")
+            check(f"{name}: within {points} points of float", after >= before - points - 1e-9, (before, after))
+            if name == "resnet8" and not os.environ.get("INTACT_BUILD"):  # not under a sanitizer
+                check("resnet8: under 120 MB", result.get("peak_rss_bytes", 0) < 120e6, result.get("peak_rss_bytes"))
+
+
+def group_tables():
+    for verb in ("ops", "kernels", "quantizers", "observers", "passes", "formats"):
+        rows = call_json(verb).get("rows", [])
+        check(f"rows of {verb}", len(rows) > 0 and all(isinstance(r, dict) for r in rows), rows[:1])
+        check(f"text of {verb}", call(verb)[0] == 0)
+    check("version", call("--version")[1].startswith("intact "))
+    check("help", call("--help")[0] == 0 and call()[0] == 2)
+    for verb in ("inspect", "quantize", "run", "eval", "compare", "bench", "export"):
+        code, text, _ = call(verb, "--help")
+        check(f"help of {verb}", code == 0 and "--json" in text, text)
+    for kind in ("--man", "--completion"):
+        check(kind, call("help", kind)[0] == 0)
+
+
+def main():
+    {"use": group_use, "bad": group_bad, "networks": group_networks, "tables": group_tables}[sys.argv[2]]()
+    print(f"{FAILED} failed")
+    return 1 if FAILED else 0
+
+
+sys.exit(main())
