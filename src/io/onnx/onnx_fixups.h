@@ -16,6 +16,8 @@ extern const intact_onnx_fixup intact__onnx_fixups_elementwise[];
 extern const intact_onnx_fixup intact__onnx_fixups_neural[];
 extern const intact_onnx_fixup intact__onnx_fixups_quantize[];
 extern const intact_onnx_fixup intact__onnx_fixups_rnn[];
+extern const intact_onnx_fixup intact__onnx_fixups_shape[];
+extern const intact_onnx_fixup intact__onnx_fixups_vision[];
 
 /* ---- onnx_build.c ---- */
 /* intact__onnx_make_row with a row by name. */
