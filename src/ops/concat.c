@@ -155,6 +155,8 @@ const intact_op intact_op_cat = {
     .grad = cat_grad,
     .quant = {.result = INTACT_RESULT_SAME_AS, .share_operands = true},
     .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_cat,
+    .lower_int = intact__lower_cat,
     .on_integers = true,
     .aliases = INTACT_ALIASES(INTACT_ATEN("cat"), INTACT_ATEN("concat"), INTACT_ATEN("concatenate"),
                               INTACT_ONNX_AS("Concat", "axis=dim", NULL), INTACT_OPENVINO_AS("Concat", "axis=dim", NULL)),

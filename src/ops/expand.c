@@ -65,7 +65,7 @@ static intact_status expand_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(expand, "y = x broadcast to size; -1 keeps a dimension.",
+INTACT_MOVE_ROW(INTACT_INT_ANY, expand, "y = x broadcast to size; -1 keeps a dimension.",
                 INTACT_MOVE_SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
                                                    {"size_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
                                    INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("size"))),
@@ -133,7 +133,7 @@ static intact_status repeat_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(repeat, "y = x laid side by side repeats[k] times along axis k.",
+INTACT_MOVE_ROW(INTACT_INT_ANY, repeat, "y = x laid side by side repeats[k] times along axis k.",
                 INTACT_MOVE_SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
                                                    {"repeats_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
                                    INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("repeats"))),
@@ -191,6 +191,6 @@ static intact_status repeat_interleave_plan(const intact_call *call, intact_move
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(repeat_interleave, "y = x with each element along dim standing `repeats` times in a row.",
+INTACT_MOVE_ROW(INTACT_INT_ANY, repeat_interleave, "y = x with each element along dim standing `repeats` times in a row.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED("repeats"), INTACT_A_INT_OR_NONE("dim"))),
                 INTACT_ATEN("repeat_interleave"), INTACT_ATEN_AS("repeat_interleave.self_int", "repeats=repeats,dim=dim,output_size=", NULL))

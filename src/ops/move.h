@@ -4,6 +4,7 @@
 #define INTACT_OPS_MOVE_H
 
 #include "ops/common.h"
+#include "ops/lower.h"
 
 /* The view and the shape of the result, for concrete shapes. */
 typedef struct intact_move {
@@ -27,7 +28,8 @@ typedef struct intact_move {
   }
 
 #define INTACT_MOVE_SCHEMA(...) {__VA_ARGS__}
-#define INTACT_MOVE_ROW(op, text, schema_, ...)                 \
+/* layout: INTACT_INT_ANY when the axes stay, INTACT_INT_ROWS when they change. */
+#define INTACT_MOVE_ROW(layout, op, text, schema_, ...)         \
   INTACT_MOVE_FUNCTIONS(op)                                     \
   const intact_op intact_op_##op = {                            \
       .name = #op,                                              \
@@ -37,7 +39,9 @@ typedef struct intact_move {
       .eval_f32 = op##_eval,                                    \
       .grad = op##_grad,                                        \
       .quant = {.result = INTACT_RESULT_SAME_AS},               \
-      .int_layout = INTACT_INT_ROWS,                            \
+      .int_layout = layout,                                     \
+      .check_int = intact__check_movement,                      \
+      .lower_int = intact__lower_movement,                      \
       .on_integers = true,                                      \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                   \
   };

@@ -57,7 +57,7 @@ static intact_status permute_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(permute, "y = x with its axes in the order dims; reversed when dims is left out.",
+INTACT_MOVE_ROW(INTACT_INT_ROWS, permute, "y = x with its axes in the order dims; reversed when dims is left out.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INTS("dims"))), INTACT_ATEN("permute"),
                 INTACT_ATEN("permute_copy"), INTACT_ATEN("t"), INTACT_ATEN("numpy_T"),
                 INTACT_ONNX_AS("Transpose", "perm=dims", NULL),
@@ -87,7 +87,7 @@ static intact_status transpose_plan(const intact_call *call, intact_move *move) 
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(transpose, "y = x with axes dim0 and dim1 exchanged.",
+INTACT_MOVE_ROW(INTACT_INT_ROWS, transpose, "y = x with axes dim0 and dim1 exchanged.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED("dim0"), INTACT_A_INT_NEEDED("dim1"))),
                 INTACT_ATEN("transpose"), INTACT_ATEN("transpose.int"), INTACT_ATEN("transpose_copy.int"))
 
@@ -116,7 +116,7 @@ static intact_status flip_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(flip, "y = x backwards along the axes dims.",
+INTACT_MOVE_ROW(INTACT_INT_ANY, flip, "y = x backwards along the axes dims.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INTS_NEEDED("dims"))), INTACT_ATEN("flip"))
 
 /* ---- shuffles: [.., C, H, W] regrouped ---- */
@@ -206,7 +206,7 @@ static intact_status shuffle_plan(const intact_call *call, const char *factor, b
   static intact_status op##_plan(const intact_call *call, intact_move *move) {                                            \
     return shuffle_plan(call, factor, up, channel_major, move);                                                           \
   }                                                                                                                       \
-  INTACT_MOVE_ROW(op, text, INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED(factor))), __VA_ARGS__)
+  INTACT_MOVE_ROW(INTACT_INT_ANY, op, text, INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED(factor))), __VA_ARGS__)
 
 SHUFFLE_ROW(pixel_shuffle, "[N, C r r, H, W] to [N, C, H r, W r]: y[c, h r + i, w r + j] = x[c r r + i r + j, h, w].",
             "upscale_factor", true, true, INTACT_ATEN("pixel_shuffle"))
@@ -251,6 +251,6 @@ static intact_status channel_shuffle_plan(const intact_call *call, intact_move *
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(channel_shuffle, "y[n, c groups + g] = x[n, g (C / groups) + c].",
+INTACT_MOVE_ROW(INTACT_INT_ANY, channel_shuffle, "y[n, c groups + g] = x[n, g (C / groups) + c].",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED("groups"))), INTACT_ATEN("channel_shuffle"),
                 INTACT_ATEN("native_channel_shuffle"))

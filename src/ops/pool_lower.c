@@ -145,8 +145,7 @@ const char *intact__check_mean(const intact_node *node) {
   for (int i = 1; i < node->n_operands; i++)
     if (node->operands[i] != NULL) return "the axes are an operand";
   if (x->rank < 1 || !mean_axes(node, x->rank, is_axis)) return "the axes are not known";
-  if (has_gap(x, is_axis, false)) return "the averaged axes are not neighbours";
-  return x->rank >= 3 && has_gap(x, is_axis, true) ? "the averaged axes are not neighbours with channels last" : NULL;
+  return has_gap(x, is_axis, x->rank >= 3) ? "the averaged axes are not neighbours with channels last" : NULL;
 }
 
 intact_status intact__lower_mean(intact_lower *lower) {

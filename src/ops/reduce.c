@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/lanes.h"
+#include "ops/lower.h"
 
 #define KEEPDIM INTACT_A_BOOL("keepdim", 0)
 #define REDUCE_X \
@@ -15,7 +16,9 @@
 #define ATTRIBUTES(...) INTACT_ATTRS(INTACT_A_INTS("dim"), KEEPDIM, __VA_ARGS__)
 #define NO_MORE INTACT_ATTRS(INTACT_A_INTS("dim"), KEEPDIM)
 
-#define REDUCTION_ROW(op, text, attributes, gradient, traits, ...)                                          \
+/* lowering: check_int and lower_int */
+#define NO_KERNEL
+#define REDUCTION_ROW(lowering, op, text, attributes, gradient, traits, ...)                                \
   static intact_status op##_infer(intact_infer *infer) { return intact__reduction_infer(infer, &op##_def); } \
   static intact_status op##_eval(const intact_call *call) { return intact__reduction_eval(call, &op##_def); } \
   const intact_op intact_op_##op = {                                                                        \
@@ -26,7 +29,8 @@
       .eval_f32 = op##_eval,                                                                                \
       .grad = gradient,                                                                                     \
       .quant = traits,                                                                                      \
-      .int_layout = INTACT_INT_ANY,                                                                         \
+      .int_layout = INTACT_INT_CHANNELS_LAST,                                                               \
+      lowering                                                                                              \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                               \
   };
 #define GRADIENT(op) \
@@ -60,7 +64,7 @@ static void sum_d(const double *v, int64_t n, double r, double d, double *dv, co
 
 static const intact_reduction sum_def = {sum_real, sum_integer, sum_d, INTACT_REDUCED_WIDENS, false};
 GRADIENT(sum)
-REDUCTION_ROW(sum, "y = sum over the axes dim (all when empty); integers add up in s64.", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")),
+REDUCTION_ROW(NO_KERNEL, sum, "y = sum over the axes dim (all when empty); integers add up in s64.", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")),
               sum_grad, OWN_RANGE, INTACT_ATEN("sum"), INTACT_ATEN("sum.dim_IntList"), ONNX_REDUCE("ReduceSum"),
               OPENVINO_REDUCE("ReduceSum"))
 
@@ -70,7 +74,8 @@ static void mean_d(const double *v, int64_t n, double r, double d, double *dv, c
 }
 static const intact_reduction mean_def = {mean_real, NULL, mean_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(mean)
-REDUCTION_ROW(mean, "y = mean over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, OWN_RANGE,
+#define MEAN_LOWERING .check_int = intact__check_mean, .lower_int = intact__lower_mean,
+REDUCTION_ROW(MEAN_LOWERING, mean, "y = mean over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, OWN_RANGE,
               INTACT_ATEN("mean"), INTACT_ATEN("mean.dim"), ONNX_REDUCE("ReduceMean"), OPENVINO_REDUCE("ReduceMean"))
 
 static double prod_real(const double *v, int64_t n, const double *p) {
@@ -102,7 +107,7 @@ static void prod_d(const double *v, int64_t n, double r, double d, double *dv, c
 }
 static const intact_reduction prod_def = {prod_real, prod_integer, prod_d, INTACT_REDUCED_WIDENS, false};
 GRADIENT(prod)
-REDUCTION_ROW(prod, "y = product over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), prod_grad,
+REDUCTION_ROW(NO_KERNEL, prod, "y = product over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), prod_grad,
               OWN_RANGE, INTACT_ATEN("prod"), INTACT_ATEN("prod.dim_int"), ONNX_REDUCE("ReduceProd"), OPENVINO_REDUCE("ReduceProd"))
 
 static double sum_square_real(const double *v, int64_t n, const double *p) {
@@ -117,7 +122,7 @@ static void sum_square_d(const double *v, int64_t n, double r, double d, double 
 }
 static const intact_reduction sum_square_def = {sum_square_real, NULL, sum_square_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(sum_square)
-REDUCTION_ROW(sum_square, "y = sum of squares over the axes dim (all when empty).", NO_MORE, sum_square_grad, OWN_RANGE,
+REDUCTION_ROW(NO_KERNEL, sum_square, "y = sum of squares over the axes dim (all when empty).", NO_MORE, sum_square_grad, OWN_RANGE,
               ONNX_REDUCE("ReduceSumSquare"))
 
 static double log_sum_real(const double *v, int64_t n, const double *p) { return log(sum_real(v, n, p)); }
@@ -126,7 +131,7 @@ static void log_sum_d(const double *v, int64_t n, double r, double d, double *dv
 }
 static const intact_reduction log_sum_def = {log_sum_real, NULL, log_sum_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(log_sum)
-REDUCTION_ROW(log_sum, "y = logarithm of the sum over the axes dim (all when empty).", NO_MORE, log_sum_grad, OWN_RANGE,
+REDUCTION_ROW(NO_KERNEL, log_sum, "y = logarithm of the sum over the axes dim (all when empty).", NO_MORE, log_sum_grad, OWN_RANGE,
               ONNX_REDUCE("ReduceLogSum"))
 
 static double max_of(const double *v, int64_t n) {
@@ -152,7 +157,7 @@ static void logsumexp_d(const double *v, int64_t n, double r, double d, double *
 }
 static const intact_reduction logsumexp_def = {logsumexp_real, NULL, logsumexp_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(logsumexp)
-REDUCTION_ROW(logsumexp, "y = logarithm of the sum of exp(x) over the axes dim (all when empty).", NO_MORE, logsumexp_grad,
+REDUCTION_ROW(NO_KERNEL, logsumexp, "y = logarithm of the sum of exp(x) over the axes dim (all when empty).", NO_MORE, logsumexp_grad,
               OWN_RANGE, INTACT_ATEN("logsumexp"), ONNX_REDUCE("ReduceLogSumExp"))
 
 /* ---- extremes: NaN wins; ties share the gradient equally ---- */
@@ -197,9 +202,9 @@ static const intact_reduction amax_def = {amax_real, amax_integer, extreme_d, IN
 static const intact_reduction amin_def = {amin_real, amin_integer, extreme_d, INTACT_REDUCED_KEEPS, true};
 GRADIENT(amax)
 GRADIENT(amin)
-REDUCTION_ROW(amax, "y = largest element over the axes dim (all when empty).", NO_MORE, amax_grad, KEPT_RANGE, INTACT_ATEN("amax"),
+REDUCTION_ROW(NO_KERNEL, amax, "y = largest element over the axes dim (all when empty).", NO_MORE, amax_grad, KEPT_RANGE, INTACT_ATEN("amax"),
               INTACT_ATEN("max"), ONNX_REDUCE("ReduceMax"), OPENVINO_REDUCE("ReduceMax"))
-REDUCTION_ROW(amin, "y = smallest element over the axes dim (all when empty).", NO_MORE, amin_grad, KEPT_RANGE, INTACT_ATEN("amin"),
+REDUCTION_ROW(NO_KERNEL, amin, "y = smallest element over the axes dim (all when empty).", NO_MORE, amin_grad, KEPT_RANGE, INTACT_ATEN("amin"),
               INTACT_ATEN("min"), ONNX_REDUCE("ReduceMin"), OPENVINO_REDUCE("ReduceMin"))
 
 /* ---- spread; the attributes' numbers are keepdim, correction ---- */
@@ -235,11 +240,11 @@ static const intact_reduction var_def = {var_real, NULL, var_d, INTACT_REDUCED_K
 static const intact_reduction std_def = {std_real, NULL, std_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(var)
 GRADIENT(std)
-REDUCTION_ROW(var, "y = sum of (x - mean)^2 over the axes dim, by the count minus correction.",
+REDUCTION_ROW(NO_KERNEL, var, "y = sum of (x - mean)^2 over the axes dim, by the count minus correction.",
               ATTRIBUTES(INTACT_A_FLOAT("correction", 1.0)), var_grad, OWN_RANGE, INTACT_ATEN("var.correction"),
               /* unbiased_correction: correction = unbiased ? 1 : 0 */
               INTACT_ATEN_AS("var", "unbiased=", "unbiased_correction"), INTACT_ATEN_AS("var.dim", "dim=dim,keepdim=keepdim,unbiased=", "unbiased_correction"))
-REDUCTION_ROW(std, "y = square root of var.", ATTRIBUTES(INTACT_A_FLOAT("correction", 1.0)), std_grad, OWN_RANGE,
+REDUCTION_ROW(NO_KERNEL, std, "y = square root of var.", ATTRIBUTES(INTACT_A_FLOAT("correction", 1.0)), std_grad, OWN_RANGE,
               INTACT_ATEN("std.correction"), INTACT_ATEN_AS("std", "unbiased=", "unbiased_correction"),
               INTACT_ATEN_AS("std.dim", "dim=dim,keepdim=keepdim,unbiased=", "unbiased_correction"))
 
@@ -285,7 +290,7 @@ static void norm_d(const double *v, int64_t n, double r, double d, double *dv, c
 
 static const intact_reduction linalg_vector_norm_def = {norm_real, NULL, norm_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(linalg_vector_norm)
-REDUCTION_ROW(linalg_vector_norm, "y = (sum |x|^ord)^(1/ord) over the axes dim; largest or smallest |x| for ord = inf, -inf.",
+REDUCTION_ROW(NO_KERNEL, linalg_vector_norm, "y = (sum |x|^ord)^(1/ord) over the axes dim; largest or smallest |x| for ord = inf, -inf.",
               ATTRIBUTES(INTACT_A_FLOAT("ord", 2.0), INTACT_A_DTYPE_OR_NONE("dtype")), linalg_vector_norm_grad, OWN_RANGE,
               INTACT_ATEN("linalg_vector_norm"), INTACT_ATEN_AS("norm.ScalarOpt_dim", "p=ord,dim=dim,keepdim=keepdim", NULL),
               INTACT_ATEN_AS("norm.Scalar", "p=ord", NULL),
@@ -327,7 +332,7 @@ static int64_t any_integer(const int64_t *v, int64_t n, const double *p) {
 }
 static const intact_reduction all_def = {all_real, all_integer, NULL, INTACT_REDUCED_BOOL, false};
 static const intact_reduction any_def = {any_real, any_integer, NULL, INTACT_REDUCED_BOOL, false};
-REDUCTION_ROW(all, "y = whether all elements over the axes dim are true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("all"),
+REDUCTION_ROW(NO_KERNEL, all, "y = whether all elements over the axes dim are true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("all"),
               INTACT_ATEN("all.dim"), INTACT_ATEN("all.dims"), OPENVINO_REDUCE("ReduceLogicalAnd"))
-REDUCTION_ROW(any, "y = whether an element over the axes dim is true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("any"),
+REDUCTION_ROW(NO_KERNEL, any, "y = whether an element over the axes dim is true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("any"),
               INTACT_ATEN("any.dim"), INTACT_ATEN("any.dims"), OPENVINO_REDUCE("ReduceLogicalOr"))

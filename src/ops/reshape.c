@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/common.h"
+#include "ops/lower.h"
 
 /* The gradient of the same elements in another shape. */
 static intact_status same_elements_grad(intact_grad *grad) {
@@ -24,6 +25,8 @@ static intact_status same_elements_grad(intact_grad *grad) {
       .grad = same_elements_grad,                               \
       .quant = {.result = INTACT_RESULT_SAME_AS},               \
       .int_layout = INTACT_INT_ROWS,                            \
+      .check_int = intact__check_movement,                      \
+      .lower_int = intact__lower_movement,                      \
       .on_integers = true,                                      \
       .same_elements = true,                                    \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                   \

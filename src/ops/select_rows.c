@@ -117,6 +117,8 @@ static intact_status grad_pick(intact_grad *grad) {
       .grad = grad_pick,                                                                                              \
       .quant = {.result = INTACT_RESULT_SAME_AS},                                                                     \
       .int_layout = INTACT_INT_ROWS,                                                                                  \
+      .check_int = intact__check_movement,                                                                            \
+      .lower_int = intact__lower_movement,                                                                            \
       .on_integers = true,                                                                                            \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                         \
   };

@@ -130,7 +130,7 @@ static intact_status slice_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(slice, "y = x[start : end : step] along each axis of dim, bounds as in Python.",
+INTACT_MOVE_ROW(INTACT_INT_ANY, slice, "y = x[start : end : step] along each axis of dim, bounds as in Python.",
                 INTACT_MOVE_SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
                                                    {"start_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
                                                    {"end_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
@@ -184,7 +184,7 @@ static intact_status select_plan(const intact_call *call, intact_move *move) {
   return INTACT_OK;
 }
 
-INTACT_MOVE_ROW(select, "y = x[index] along axis dim, which goes away.",
+INTACT_MOVE_ROW(INTACT_INT_ROWS, select, "y = x[index] along axis dim, which goes away.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED("dim"), INTACT_A_INT_NEEDED("index"))),
                 INTACT_ATEN("select"), INTACT_ATEN("select.int"), INTACT_ATEN("select_copy.int"))
 
@@ -321,6 +321,8 @@ static intact_status parts_grad(intact_grad *grad, parts_fn parts) {
       .grad = op##_grad,                                                                           \
       .quant = {.result = INTACT_RESULT_SAME_AS},                                                  \
       .int_layout = INTACT_INT_ROWS,                                                               \
+      .check_int = intact__check_movement,                                                         \
+      .lower_int = intact__lower_movement,                                                         \
       .on_integers = true,                                                                         \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                      \
   };
@@ -404,6 +406,8 @@ const intact_op intact_op_unbind = {
     .grad = unbind_grad,
     .quant = {.result = INTACT_RESULT_SAME_AS},
     .int_layout = INTACT_INT_ROWS,
+    .check_int = intact__check_movement,
+    .lower_int = intact__lower_movement,
     .on_integers = true,
     .aliases = INTACT_ALIASES(INTACT_ATEN("unbind"), INTACT_ATEN("unbind.int"), INTACT_ATEN("unbind_copy.int")),
 };

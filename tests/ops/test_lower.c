@@ -218,6 +218,91 @@ static void test_pools(void **state) {
   }
 }
 
+/* Result r has the qparams of operand 0, or others. */
+static void give_moved(intact_node *node, bool same) {
+  const intact_qparams *q = node->operands[0]->qparams;
+  intact_dtype dtype = same ? q->dtype : any8();
+  float scale = same ? q->scale[0] : 0.07f;
+  int32_t zero = same ? q->zero_point[0] : any_zero(dtype);
+  for (int r = 0; r < node->n_results; r++) lab_per_tensor(&l, node->results[r], dtype, scale, zero);
+  assert_ok(l.context, intact__node_infer(node));
+}
+
+static void test_movement(void **state) {
+  (void)state;
+  static const struct {
+    const char *op, *attr[3];
+    int n[3];
+    int64_t values[3][4];
+    bool any_order;
+  } cases[] = {
+      {"slice", {"dim", "start", "end"}, {2, 2, 2}, {{1, 3}, {2, 1}, {7, 5}}, true},
+      {"permute", {"dims"}, {4}, {{0, 2, 3, 1}}, false},
+      {"transpose", {"dim0", "dim1"}, {0, 0}, {{1}, {3}}, false},
+      {"flip", {"dims"}, {2}, {{1, 3}}, true},
+      {"select", {"dim", "index"}, {0, 0}, {{1}, {3}}, false},
+      {"reshape", {"shape"}, {3}, {{2, 24, 10}}, false},
+      {"pixel_shuffle", {"upscale_factor"}, {0}, {{2}}, true},
+      {"channel_shuffle", {"groups"}, {0}, {{4}}, true},
+      {"repeat", {"repeats"}, {4}, {{1, 2, 1, 3}}, true},
+  };
+  const int64_t dims[] = {2, 8, 6, 5};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int k = 0; k < 4; k++) {
+      lab_new_graph(&l);
+      intact_dtype dtype = any8();
+      intact_value *x = lab_input(&l, dtype, 0.043f, any_zero(dtype), 4, dims);
+      intact_node *node = lab_node(&l, cases[i].op, 1, &x, 1);
+      for (int a = 0; a < 3 && cases[i].attr[a] != NULL; a++) {
+        if (cases[i].n[a] > 0)
+          assert_ok(l.context, intact__attr_set_ints(node, cases[i].attr[a], cases[i].n[a], cases[i].values[a]));
+        else
+          intact__attr_set_int(node, cases[i].attr[a], cases[i].values[a][0]);
+      }
+      give_moved(node, k < 2);
+      expect_exact(node, cases[i].any_order && (k & 1));
+    }
+}
+
+static void test_cat(void **state) {
+  (void)state;
+  for (int repeat = 0; repeat < 16; repeat++) {
+    lab_new_graph(&l);
+    int axis = lab_random(&l, 4), n = 1 + lab_random(&l, 3);
+    intact_value *parts[3];
+    for (int i = 0; i < n; i++) {
+      int64_t dims[] = {2, 5, 4, 3};
+      dims[axis] = 1 + lab_random(&l, 40);
+      intact_dtype dtype = repeat % 2 ? INTACT_U8 : any8();
+      parts[i] = lab_input(&l, dtype, repeat % 2 ? 0.05f : 0.02f * (float)(i + 1), repeat % 2 ? 7 : any_zero(dtype), 4, dims);
+    }
+    intact_node *node = lab_node(&l, "cat", n, parts, 1);
+    intact__attr_set_int(node, "dim", lab_random(&l, 2) ? axis : axis - 4);
+    give_moved(node, repeat % 2);
+    expect_exact(node, lab_random(&l, 2));
+  }
+}
+
+static void test_mean(void **state) {
+  (void)state;
+  static const struct {
+    int rank, n;
+    int64_t axes[3];
+  } cases[] = {{4, 2, {2, 3}}, {4, 1, {1}}, {3, 1, {1}}, {3, 1, {2}}, {2, 1, {1}}, {2, 1, {0}}, {4, 3, {1, 2, 3}}, {4, 1, {-1}}, {3, 0, {0}}};
+  const int64_t dims[] = {3, 9, 6, 5};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int keep = 0; keep < 2; keep++) {
+      lab_new_graph(&l);
+      intact_dtype dtype = any8();
+      intact_value *x = lab_input(&l, dtype, 0.043f, any_zero(dtype), cases[i].rank, dims);
+      intact_node *node = lab_node(&l, "mean", 1, &x, 1);
+      assert_ok(l.context, intact__attr_set_ints(node, "dim", cases[i].n, cases[i].axes));
+      intact__attr_set_int(node, "keepdim", keep);
+      give_result(node, any8(), 0.02f);
+      expect_close(node, true);
+    }
+}
+
 static void test_borders(void **state) {
   (void)state;
   for (int repeat = 0; repeat < 12; repeat++) {
@@ -243,7 +328,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tables),   cmocka_unit_test(test_binary),      cmocka_unit_test(test_convolutions),
       cmocka_unit_test(test_products), cmocka_unit_test(test_other_rules), cmocka_unit_test(test_pools),
-      cmocka_unit_test(test_borders),
+      cmocka_unit_test(test_borders),  cmocka_unit_test(test_movement),    cmocka_unit_test(test_cat),
+      cmocka_unit_test(test_mean),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   lab_close(&l);
