@@ -8,7 +8,7 @@ enum { DEEPEST = 64 }; /* nesting of bodies and function calls */
 
 static intact_status reserve_name(intact_onnx_scope *scope, const char *name) {
   if (name == NULL || name[0] == 0) return INTACT_OK;
-  return intact__map_set(&scope->reserved, name, 1);
+  return intact__map_set(&scope->reserved, name, INTACT_ONNX_IS_VALUE);
 }
 
 static intact_status reserve_names(intact_onnx_scope *scope, const Onnx__GraphProto *proto) {
@@ -17,6 +17,9 @@ static intact_status reserve_names(intact_onnx_scope *scope, const Onnx__GraphPr
   for (size_t i = 0; i < proto->n_node; i++) {
     const Onnx__NodeProto *node = proto->node[i];
     for (size_t k = 0; k < node->n_output; k++) INTACT_TRY(reserve_name(scope, node->output[k]));
+  }
+  for (size_t i = 0; i < proto->n_output; i++) {
+    INTACT_TRY(intact__map_set(&scope->reserved, intact__onnx_text(proto->output[i]->name), INTACT_ONNX_IS_OUTPUT));
   }
   return INTACT_OK;
 }

@@ -25,6 +25,9 @@ typedef struct intact_onnx_binding {
   const Onnx__SparseTensorProto *sparse;
 } intact_onnx_binding;
 
+/* What intact_onnx_scope.reserved says of a name. */
+enum { INTACT_ONNX_IS_VALUE = 1, INTACT_ONNX_IS_OUTPUT };
+
 typedef struct intact_onnx_opsets {
   size_t n;
   Onnx__OperatorSetIdProto **imports;

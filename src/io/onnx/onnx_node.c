@@ -265,15 +265,77 @@ done:
 }
 
 /* ---- by the table ---- */
+static void swap_names(intact_value *a, intact_value *b) {
+  const char *name = a->name;
+  a->name = b->name;
+  b->name = name;
+}
+
+static intact_status map_name(intact_value *value) {
+  return intact__map_set(&value->graph->value_names, value->name, value->id);
+}
+
+/* Whether the node reads constants only and its results are small enough to be kept instead: at most FOLD_BYTES, or twice
+   what it reads. Dequantized weights stay what they are. */
+static bool can_fold(const intact_node *made) {
+  enum { FOLD_BYTES = 1 << 16 };
+  if (made->n_bodies > 0 || made->op->has_effect || made->n_operands == 0 || intact__is_op(made, "dequantize")) return false;
+  size_t read = 0, bytes;
+  int64_t count;
+  for (int i = 0; i < made->n_operands; i++) {
+    const intact_value *operand = made->operands[i];
+    if (operand == NULL) continue;
+    if (operand->constant == NULL || operand->qparams != NULL) return false;
+    read += intact_tensor_bytes(operand->constant);
+  }
+  for (int i = 0; i < made->n_results; i++) {
+    const intact_value *result = made->results[i];
+    if (result->qparams != NULL || result->rank < 0) return false;
+    if (!intact__shape_bytes(result->dtype, result->rank, result->dims, &count, &bytes)) return false;
+    if (bytes > FOLD_BYTES && bytes / 2 > read) return false;
+  }
+  return true;
+}
+
+/* Evaluates such a node now; what its outputs name are constants then. Outputs of the graph stay results. */
+static intact_status fold(intact_onnx_node *node) {
+  enum { MOST = 16 };
+  const intact_node *made = node->made;
+  const intact_tensor *operands[MOST];
+  intact_tensor *results[MOST] = {NULL};
+  if (made == NULL || node->requantize != NULL || made->n_operands > MOST || made->n_results > MOST || !can_fold(made))
+    return INTACT_OK;
+  for (int i = 0; i < node->n_outputs; i++) {
+    int64_t kind = 0;
+    if (intact__map_get(&node->scope->reserved, node->proto->output[i], &kind) && kind == INTACT_ONNX_IS_OUTPUT)
+      return INTACT_OK;
+  }
+  for (int i = 0; i < made->n_operands; i++) operands[i] = made->operands[i] == NULL ? NULL : made->operands[i]->constant;
+  INTACT_TRY(intact__eval_node(made, operands, false, results));
+  intact_status status = INTACT_OK;
+  for (int i = 0; i < made->n_results; i++) {
+    intact_value *constant = NULL;
+    if (status != INTACT_OK || !intact__onnx_has_output(node, i)) {
+      intact_tensor_destroy(results[i]);
+      continue;
+    }
+    status = intact__onnx_constant(node, "folded", results[i], NULL, &constant);
+    if (status != INTACT_OK) continue;
+    swap_names(constant, made->results[i]);
+    status = map_name(constant);
+    if (status == INTACT_OK) status = map_name(made->results[i]);
+    if (status == INTACT_OK) status = intact__onnx_bind(node, i, constant);
+  }
+  return status;
+}
+
 /* The quantize node after a result that stands for integers: it takes over the result's name. */
 static intact_status requantize_result(intact_onnx_node *node) {
   intact_value *real = node->made->results[0], *codes = NULL;
   INTACT_TRY(intact__onnx_quantize(node, "codes", real, node->requantize, &codes));
-  const char *name = real->name, *other = codes->name;
-  real->name = other;
-  codes->name = name;
-  INTACT_TRY(intact__map_set(&node->graph->value_names, other, real->id));
-  INTACT_TRY(intact__map_set(&node->graph->value_names, name, codes->id));
+  swap_names(real, codes);
+  INTACT_TRY(map_name(real));
+  INTACT_TRY(map_name(codes));
   return intact__onnx_bind(node, 0, codes);
 }
 
@@ -281,6 +343,7 @@ static intact_status bind_results(intact_onnx_node *node) {
   if (node->made == NULL) return INTACT_OK;
   INTACT_TRY(intact__node_infer(node->made));
   if (node->requantize != NULL) INTACT_TRY(requantize_result(node));
+  INTACT_TRY(fold(node));
   for (int i = 0; i < node->n_outputs; i++) {
     if (!intact__onnx_has_output(node, i) || intact__onnx_scope_find(node->scope, node->proto->output[i]) != NULL) continue;
     if (i >= node->made->n_results) {
