@@ -2,9 +2,8 @@
 /* Quantize, dequantize and requantize by the qparams that values carry; observe. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "ops/common.h"
 #include "ops/lower.h"
-#include "ops/ops.h"
 
 static void like_operand(const intact_node *node, intact_dtype dtype) {
   const intact_value *x = node->operands[0];
@@ -22,19 +21,6 @@ static intact_status read_rule(intact_context *context, const intact_node *node,
     INTACT_FAIL(context, INVALID_VALUE, node->name, "node %s (%s): rule '%s' is neither \"reciprocal\" nor \"divide\"", node->name,
                 node->op->name, rule);
   return INTACT_OK;
-}
-
-/* Gives a finished tensor as result 0, into planned memory where there is some. */
-static intact_status give(const intact_call *call, intact_tensor *made) {
-  if (!call->results[0]) {
-    call->results[0] = made;
-    return INTACT_OK;
-  }
-  intact_tensor *planned;
-  intact_status status = intact__call_result(call, 0, made->dtype, made->rank, made->dims, &planned);
-  if (status == INTACT_OK) memcpy(planned->data, made->data, intact_tensor_bytes(made));
-  intact_tensor_destroy(made);
-  return status;
 }
 
 /* ---- quantize ---- */
@@ -59,7 +45,7 @@ static intact_status eval_quantize(const intact_call *call) {
   intact_tensor *q;
   INTACT_TRY(read_rule(call->context, call->node, &divide));
   INTACT_TRY(intact__quantize_tensor_by(call->operands[0], call->node->results[0]->qparams, divide, &q));
-  return give(call, q);
+  return intact__give_result(call, 0, q->dtype, q);
 }
 
 const intact_op intact_op_quantize = {
@@ -92,7 +78,7 @@ static intact_status infer_dequantize(intact_infer *infer) {
 static intact_status eval_dequantize(const intact_call *call) {
   intact_tensor *x;
   INTACT_TRY(intact__dequantize_tensor(call->operands[0], call->node->operands[0]->qparams, &x));
-  return give(call, x);
+  return intact__give_result(call, 0, INTACT_F32, x);
 }
 
 const intact_op intact_op_dequantize = {
@@ -131,7 +117,7 @@ static intact_status eval_requantize(const intact_call *call) {
   intact_status status = intact__quantize_tensor_by(x, call->node->results[0]->qparams, divide, &q);
   intact_tensor_destroy(x);
   INTACT_TRY(status);
-  return give(call, q);
+  return intact__give_result(call, 0, q->dtype, q);
 }
 
 const intact_op intact_op_requantize = {
@@ -157,9 +143,7 @@ static intact_status infer_observe(intact_infer *infer) {
 }
 
 static intact_status eval_observe(const intact_call *call) {
-  intact_tensor *y;
-  INTACT_TRY(intact_tensor_share(call->operands[0], call->operands[0]->rank, NULL, &y));
-  return give(call, y);
+  return intact__call_reshape(call, call->operands[0]->rank, call->operands[0]->dims);
 }
 
 const intact_op intact_op_observe = {

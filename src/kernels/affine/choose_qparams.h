@@ -53,8 +53,4 @@ typedef enum intact_choose_form {
 void intact__choose_qparams(intact_choose_form form, float low, float high, int32_t quant_min, int32_t quant_max,
                             bool preserve_sparsity, double *scale, int32_t *zero_point);
 
-/* Range for 2- and 4-bit rows of embeddings (PyTorch's choose_qparams_optimized): greedy search on the L2 error, all
-   float32. n >= 1, n_bins >= 1, bits 1..8. */
-void intact__choose_qparams_optimized(const float *x, int64_t n, int n_bins, float ratio, int bits, float *low, float *high);
-
 #endif
