@@ -86,6 +86,7 @@ typedef struct intact_qparams {
   int64_t n;
   const float *scale;        /* n */
   const int32_t *zero_point; /* n */
+  const float *real_zero_point; /* n, per_channel_affine_float_qparams only (zero_point is then all 0); else NULL */
 } intact_qparams;
 
 /* A dense, row-major tensor with shared storage. */

@@ -181,12 +181,23 @@ intact_status intact__range_qparams(intact_context *context, const intact_quant_
   int32_t *zero_point = intact__arena_alloc(arena, (size_t)count, sizeof *zero_point);
   if (!scale || !zero_point) return intact__no_memory(context, (size_t)count * 8);
   scale[0] = 1.0f;
-  for (int64_t i = 0; i < n; i++) intact__qparams_from_range(&rule, low[i], high[i], &scale[i], &zero_point[i]);
+  for (int64_t i = 0; i < n; i++) {
+    if (low[i] > high[i] && !(isinf(low[i]) && isinf(high[i])))
+      INTACT_FAIL(context, INVALID_VALUE, "", "range %lld is %g..%g; its lower end must not be above the upper one", (long long)i,
+                  (double)low[i], (double)high[i]);
+    intact__qparams_from_range(&rule, low[i], high[i], &scale[i], &zero_point[i]);
+  }
   int axis = n > 0 && !is_per_tensor(spec->scheme) ? spec->axis : -1;
   intact_qscheme scheme = axis < 0 && !is_per_tensor(spec->scheme) ? INTACT_PER_TENSOR_AFFINE : spec->scheme;
   intact_qparams *made = intact__qparams_create(arena, scheme, spec->dtype, quant_min, quant_max, axis, count, scale, zero_point);
   if (!made) return intact__no_memory(context, (size_t)count * 8);
   if (axis >= 0) made->group = spec->group;
+  if (scheme == INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS) {
+    float *real = intact__arena_alloc(arena, (size_t)count, sizeof *real);
+    if (!real) return intact__no_memory(context, (size_t)count * sizeof *real);
+    for (int64_t i = 0; i < n; i++) intact__float_qparams_from_range(&rule, low[i], high[i], &scale[i], &real[i]);
+    made->real_zero_point = real;
+  }
   *qparams = made;
   return INTACT_OK;
 }
