@@ -16,6 +16,7 @@ typedef struct intact_quant_spec {
   int64_t group; /* per group: elements per block */
   bool reduce_range;
   bool is_dynamic;
+  bool legacy_dtype; /* named quint8, qint8 ... in PyTorch: its observers refuse a reduced symmetric quint8, but not uint8 */
   double eps; /* smallest scale; 0: float32 machine epsilon */
   const struct intact_observer *observer;
   const char *options; /* "name=value,..." of the observer, NULL: none; lives as long as the spec */

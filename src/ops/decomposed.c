@@ -259,7 +259,7 @@ Q_ROW(quantize_per_token, "clamp(rne(x * (1/scale) + zero_point)) with qparams f
       Q_OPERANDS("input", "scales", "zero_points", 0), infer_codes, eval_quantize_per_token, "", Q_RANGE);
 Q_ROW(dequantize_per_token, "(q - zero_point) * scale with qparams for every row of the last axis.",
       Q_OPERANDS("input", "scales", "zero_points", 0), infer_output_dtype, eval_dequantize_per_token,
-      ",output_dtype=output_dtype", Q_OUT("output_dtype"));
+      ",output_dtype=output_dtype", Q_RANGE, Q_OUT("output_dtype"));
 Q_ROW(quantize_per_channel_group, "clamp(rne(x * (1/scale) + zero_point)) with qparams for every group_size elements of a row.",
       Q_OPERANDS("input", "scales", "zero_points", 0), infer_codes, eval_quantize_per_group, ",group_size=group_size", Q_RANGE, Q_GROUP);
 Q_ROW(dequantize_per_channel_group, "(q - zero_point) * scale with qparams for every group_size elements of a row.",

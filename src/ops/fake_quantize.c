@@ -86,7 +86,7 @@ static double fake_one(double x, bool wide, bool per_tensor, const intact_affine
   int64_t q;
   if (real_zero_point) {
     zero = *real_zero_point;
-    q = intact__round_s64(wide ? zero + steps : (double)(*real_zero_point + (float)steps));
+    q = intact__round_s64((double)(float)(zero + steps)); /* narrowed also for float64 */
   } else {
     q = intact__round_s64(steps) + p->zero_point;
   }

@@ -138,7 +138,7 @@ static intact_status backward(intact_grad *grad, make_spec make) {
   intact_status status = make(grad->context, grad->node, grad->operands, &row);
   if (status == INTACT_OK) status = intact__fake_quantize_backward(grad->operands[0], grad->d_results[0], &row.spec, &dx);
   if (status == INTACT_OK) status = intact__grad_operand(grad, 0, &out);
-  for (int64_t i = 0; status == INTACT_OK && i < dx->count; i++) intact__f32(out)[i] += (float)intact__tensor_get_f64(dx, i);
+  for (int64_t i = 0; status == INTACT_OK && i < dx->count; i++) intact__f32(out)[i] = (float)intact__tensor_get_f64(dx, i);
   intact_tensor_destroy(dx);
   row_spec_fini(&row);
   return status;
@@ -248,10 +248,6 @@ static intact_status eval_learnable(const intact_call *call, bool per_channel) {
   return intact__give_result(call, 0, y->dtype, y);
 }
 
-static void add_to(const intact_tensor *from, intact_tensor *to) {
-  for (int64_t i = 0; i < from->count && i < to->count; i++) intact__f32(to)[i] += intact__f32(from)[i];
-}
-
 static intact_status grad_learnable(intact_grad *grad, bool per_channel) {
   if (!grad->d_results[0]) return INTACT_OK;
   intact_learnable_spec spec;
@@ -261,7 +257,7 @@ static intact_status grad_learnable(intact_grad *grad, bool per_channel) {
   intact_status status = INTACT_OK;
   for (int i = 0; i < 3; i++) {
     if (status == INTACT_OK && grad->needed[i]) status = intact__grad_operand(grad, i, &out);
-    if (status == INTACT_OK && grad->needed[i]) add_to(made[i], out);
+    if (status == INTACT_OK && grad->needed[i]) memcpy(out->data, made[i]->data, (size_t)made[i]->count * sizeof(float));
     intact_tensor_destroy(made[i]);
   }
   return status;

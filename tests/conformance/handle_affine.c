@@ -301,6 +301,7 @@ intact_status conf_handle_observer_qparams(conf_case *c) {
   if (!conf_dtype(conf_attr_text(c, "dtype", ""), &spec.dtype)) return INTACT_UNSUPPORTED_TYPE;
   if (!intact_qscheme_from_text(conf_attr_text(c, "qscheme", ""), &spec.scheme)) return INTACT_WRONG_USE;
   if (given && spec.quant_min == 0 && spec.quant_max == 0) return INTACT_OUT_OF_RANGE;
+  spec.legacy_dtype = conf_attr_text(c, "dtype", "")[0] == 'q';
   bool channels = spec.scheme != INTACT_PER_TENSOR_AFFINE && spec.scheme != INTACT_PER_TENSOR_SYMMETRIC;
   const char *name = conf_attr_text(c, "observer", channels && !strstr(c->name, "error-per-channel-scheme") ? "PerChannelMinMaxObserver"
                                                                                                        : "MinMaxObserver");
@@ -314,7 +315,7 @@ intact_status conf_handle_observer_qparams(conf_case *c) {
   int64_t n = low->count, each = channels ? n : 1;
   intact_status status = INTACT_OK;
   double *scale = intact__arena_alloc(&arena, (size_t)n, sizeof *scale), *zero = intact__arena_alloc(&arena, (size_t)n, sizeof *zero);
-  bool real = false;
+  bool real = false, symmetric = spec.scheme == INTACT_PER_TENSOR_SYMMETRIC || spec.scheme == INTACT_PER_CHANNEL_SYMMETRIC;
   for (int64_t i = 0; i < n && status == INTACT_OK; i += each) {
     intact_qparams *q;
     status = intact__range_qparams(c->context, &spec, each, intact__f32(low) + i, intact__f32(high) + i, &arena, &q);
@@ -325,7 +326,7 @@ intact_status conf_handle_observer_qparams(conf_case *c) {
     }
   }
   if (status == INTACT_OK) status = conf_result_f64(c, INTACT_F32, 1, &n, scale, "scale");
-  if (status == INTACT_OK) status = conf_result_f64(c, real ? INTACT_F32 : INTACT_S64, 1, &n, zero, "zero_point");
+  if (status == INTACT_OK) status = conf_result_f64(c, real ? INTACT_F32 : symmetric || isinf(intact__f32(low)[0]) ? INTACT_S64 : INTACT_S32, 1, &n, zero, "zero_point");
   intact__arena_fini(&arena);
   return status;
 }

@@ -37,8 +37,6 @@ static int64_t symmetric_zero_point(intact_dtype dtype, int64_t low, int64_t hig
   switch (dtype) {
     case INTACT_U8: return custom ? floor_half(low + high) : 128;
     case INTACT_U16: return 32768;
-    case INTACT_U4:
-    case INTACT_U2: return (low + high + 1) / 2;
     default: return 0;
   }
 }

@@ -24,8 +24,8 @@ intact_status intact__observer_check(intact_context *context, const intact_obser
   if (spec->is_dynamic && !dynamic)
     INTACT_FAIL(context, WRONG_USE, row->name, "observer %s does not serve dynamic quantization: its statistics span batches",
                 row->name);
-  if (is_symmetric(spec->scheme) && spec->reduce_range && spec->dtype == INTACT_U8)
-    INTACT_FAIL(context, WRONG_USE, row->name, "observer %s: the range of symmetric u8 can't be reduced; use s8 or an affine scheme",
+  if (is_symmetric(spec->scheme) && spec->reduce_range && spec->dtype == INTACT_U8 && spec->legacy_dtype)
+    INTACT_FAIL(context, WRONG_USE, row->name, "observer %s: the range of symmetric quint8 can't be reduced; use s8 or an affine scheme",
                 row->name);
   int64_t low = spec->quant_min, high = spec->quant_max;
   INTACT_TRY(intact__quant_range(context, row->name, spec->dtype, spec->reduce_range, &low, &high, NULL));
