@@ -66,4 +66,9 @@ intact_status intact__onnx_plain_inputs(intact_onnx_node *node);
 intact_status intact__onnx_import_qoperator(intact_onnx_node *node, bool *known);
 bool intact__onnx_is_qoperator(const char *op);
 
+/* ---- onnx_dynamic.c ---- */
+/* Imports operators that quantize while running, work on plain integers or have packed weights. */
+intact_status intact__onnx_import_dynamic(intact_onnx_node *node, bool *known);
+bool intact__onnx_is_dynamic(const char *op);
+
 #endif

@@ -163,6 +163,133 @@ static intact_status norm_order(intact_onnx_node *node) {
   return INTACT_OK;
 }
 
+/* axis is 0 and keepdims 1 unless given. */
+static intact_status arg_axis(intact_onnx_node *node) {
+  int64_t axis, keep;
+  INTACT_TRY(need_input(node));
+  INTACT_TRY(intact__onnx_make(node, 1, node->inputs));
+  INTACT_TRY(intact__onnx_attr_int(node, "axis", 0, &axis));
+  INTACT_TRY(intact__onnx_attr_int(node, "keepdims", 1, &keep));
+  intact__attr_set_int(node->made, "dim", axis);
+  intact__attr_set_int(node->made, "keepdim", keep != 0);
+  return INTACT_OK;
+}
+
+/* Operand i as integer attribute `name` where it is known, else as operand. */
+static intact_status make_with_number(intact_onnx_node *node, const char *op, const char *name, int i, bool stays) {
+  INTACT_TRY(need_input(node));
+  int n;
+  const int64_t *numbers = NULL;
+  intact_value *operands[2] = {node->inputs[0], intact__onnx_input(node, i)};
+  INTACT_TRY(intact__onnx_known_ints(node, operands[1], &n, &numbers));
+  if (operands[1] != NULL && n != 1 && (n >= 0 || !stays)) {
+    INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name,
+                "cannot read node '%s' (%s): its input %d must be a constant number", node->name, node->op, i);
+  }
+  INTACT_TRY(intact__onnx_make_as(node, op, operands[1] == NULL || n == 1 ? 1 : 2, operands));
+  if (n == 1) intact__attr_set_int(node->made, name, numbers[0]);
+  return INTACT_OK;
+}
+
+static intact_status k_number(intact_onnx_node *node) {
+  return make_with_number(node, node->row->name, "k", 1, true);
+}
+
+static intact_status scan_axis(intact_onnx_node *node) {
+  INTACT_TRY(make_with_number(node, node->row->name, "dim", 1, false));
+  intact__attr_set_int(node->made, "dtype", node->inputs[0]->dtype);
+  return INTACT_OK;
+}
+
+static intact_status triangle_side(intact_onnx_node *node) {
+  int64_t upper;
+  INTACT_TRY(intact__onnx_attr_int(node, "upper", 1, &upper));
+  return make_with_number(node, upper ? "triu" : "tril", "diagonal", 1, true);
+}
+
+static intact_status in_columns(intact_onnx_node *node) {
+  INTACT_TRY(intact__onnx_make(node, node->n_inputs, node->inputs));
+  intact__attr_set_int(node->made, "transposed", 1);
+  return INTACT_OK;
+}
+
+/* ---- Pad ---- */
+/* ONNX's pads (all begins, then all ends, of the axes listed or of all) as pairs from the last axis on. */
+static intact_status order_pads(intact_onnx_node *node, int rank, int n, const int64_t *pads, int n_axes,
+                                const int64_t *axes, int64_t *pairs) {
+  int count = n_axes >= 0 ? n_axes : rank;
+  bool fits = rank >= 0 && n == 2 * count;
+  memset(pairs, 0, 2 * INTACT_MAX_RANK * sizeof *pairs);
+  for (int i = 0; fits && i < count; i++) {
+    int64_t axis = n_axes >= 0 ? axes[i] : i;
+    if (axis < 0) axis += rank;
+    fits = axis >= 0 && axis < rank;
+    if (!fits) break;
+    pairs[2 * (rank - 1 - axis)] = pads[i];
+    pairs[2 * (rank - 1 - axis) + 1] = pads[count + i];
+  }
+  if (fits) return INTACT_OK;
+  INTACT_FAIL(node->context, SIZE_MISMATCH, node->name,
+              "cannot read node '%s' (%s): its %d pads do not fit an input of rank %d", node->name, node->op, n, rank);
+}
+
+/* Pads that the model computes: put in our order by an index. */
+static intact_status pads_operand(intact_onnx_node *node, int rank, intact_value *pads, intact_value **ordered) {
+  int64_t places[2 * INTACT_MAX_RANK];
+  if (rank < 0 || intact__onnx_input(node, 3) != NULL) {
+    INTACT_FAIL(node->context, UNSUPPORTED_OP, node->name, "cannot read node '%s' (%s): its pads must be constants",
+                node->name, node->op);
+  }
+  for (int d = 0; d < rank; d++) {
+    places[2 * d] = rank - 1 - d;
+    places[2 * d + 1] = 2 * rank - 1 - d;
+  }
+  intact_value *index = NULL;
+  INTACT_TRY(intact__onnx_ints(node, "places", 2 * rank, places, &index));
+  return intact__onnx_one(node, "index_select", "pads", pads, index, ordered);
+}
+
+static intact_status make_constant_pad(intact_onnx_node *node, int n, const int64_t *pairs, intact_value *pads) {
+  intact_value *operands[3] = {node->inputs[0], pads, intact__onnx_input(node, 2)};
+  double value = 0;
+  bool known = intact__onnx_known_float(operands[2], &value);
+  if (known) operands[2] = NULL;
+  INTACT_TRY(intact__onnx_make(node, operands[2] != NULL ? 3 : pads != NULL ? 2 : 1, operands));
+  if (n >= 0) INTACT_TRY(intact__attr_set_ints(node->made, "pad", n, pairs));
+  if (known) intact__attr_set_float(node->made, "value", value);
+  return INTACT_OK;
+}
+
+static intact_status pad_list(intact_onnx_node *node) {
+  INTACT_TRY(need_input(node));
+  const char *mode = NULL;
+  int n, n_axes, rank = node->inputs[0]->rank;
+  const int64_t *pads = NULL, *axes = NULL;
+  int64_t pairs[2 * INTACT_MAX_RANK];
+  intact_value *operand = intact__onnx_input(node, 1), *ordered = NULL;
+  INTACT_TRY(intact__onnx_attr_string(node, "mode", "constant", &mode));
+  INTACT_TRY(intact__onnx_attr_ints(node, "pads", &n, &pads));
+  INTACT_TRY(intact__onnx_known_ints(node, intact__onnx_input(node, 3), &n_axes, &axes));
+  if (n < 0) INTACT_TRY(intact__onnx_known_ints(node, operand, &n, &pads));
+  bool constant = strcmp(mode, "constant") == 0;
+  if (n < 0 && operand != NULL && constant) {
+    INTACT_TRY(pads_operand(node, rank, operand, &ordered));
+    return make_constant_pad(node, -1, NULL, ordered);
+  }
+  INTACT_TRY(order_pads(node, rank, n, pads, n_axes, axes, pairs));
+  if (constant) return make_constant_pad(node, 2 * rank, pairs, NULL);
+  static const char *const names[][2] = {
+      {"reflect", "reflection_pad"}, {"edge", "replication_pad"}, {"wrap", "circular_pad"}};
+  for (int i = 0; i < INTACT_COUNT_OF(names); i++) {
+    if (strcmp(names[i][0], mode) != 0) continue;
+    INTACT_TRY(intact__onnx_make_as(node, names[i][1], 1, node->inputs));
+    return intact__attr_set_ints(node->made, "padding", 2 * rank, pairs);
+  }
+  INTACT_FAIL(node->context, INVALID_VALUE, node->name,
+              "cannot read node '%s' (%s): mode is '%s'; it must be constant, reflect, edge or wrap", node->name, node->op,
+              mode);
+}
+
 /* ---- others ---- */
 static intact_status depth_to_space_mode(intact_onnx_node *node) {
   const char *mode = NULL;
@@ -188,8 +315,13 @@ static intact_status right_slope(intact_onnx_node *node) {
 }
 
 const intact_onnx_fixup intact__onnx_fixups_shape[] = {
-    INTACT_ONNX_FIXUP(axes_list),    INTACT_ONNX_FIXUP(constant_size), INTACT_ONNX_FIXUP(depth_to_space_mode),
-    INTACT_ONNX_FIXUP(norm_order),   INTACT_ONNX_FIXUP(reduce_axes),   INTACT_ONNX_FIXUP(repeats_list),
-    INTACT_ONNX_FIXUP(reshape_list), INTACT_ONNX_FIXUP(right_slope),   INTACT_ONNX_FIXUP(size_list),
-    INTACT_ONNX_FIXUP(slice_lists),  INTACT_ONNX_FIXUP(split_list),    INTACT_ONNX_FIXUPS_END,
+    INTACT_ONNX_FIXUP(arg_axis),      INTACT_ONNX_FIXUP(axes_list),
+    INTACT_ONNX_FIXUP(constant_size), INTACT_ONNX_FIXUP(depth_to_space_mode),
+    INTACT_ONNX_FIXUP(in_columns),    INTACT_ONNX_FIXUP(k_number),
+    INTACT_ONNX_FIXUP(norm_order),    INTACT_ONNX_FIXUP(pad_list),
+    INTACT_ONNX_FIXUP(reduce_axes),   INTACT_ONNX_FIXUP(repeats_list),
+    INTACT_ONNX_FIXUP(reshape_list),  INTACT_ONNX_FIXUP(right_slope),
+    INTACT_ONNX_FIXUP(scan_axis),     INTACT_ONNX_FIXUP(size_list),
+    INTACT_ONNX_FIXUP(slice_lists),   INTACT_ONNX_FIXUP(split_list),
+    INTACT_ONNX_FIXUP(triangle_side), INTACT_ONNX_FIXUPS_END,
 };

@@ -84,7 +84,7 @@ static intact_status check_nodes(intact_onnx_import *import, missing *m, size_t 
     if (op == NULL) return intact__no_memory(import->context, 1);
     int version = intact__onnx_opset(opsets, intact__onnx_text(node->domain));
     bool known = intact__onnx_is_function(import, op) || strcmp(op, "Constant") == 0 || intact__onnx_is_qoperator(op) ||
-                 intact__find_alias("onnx", op, version == 0 ? 1 : version, NULL) != NULL;
+                 intact__onnx_is_dynamic(op) || intact__find_alias("onnx", op, version == 0 ? 1 : version, NULL) != NULL;
     const char *name = intact__onnx_text(node->name);
     if (name[0] == 0 && node->n_output > 0) name = node->output[0];
     bool standard = op == node->op_type;

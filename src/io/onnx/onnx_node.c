@@ -434,5 +434,6 @@ intact_status intact__onnx_import_node(intact_onnx_scope *scope, const Onnx__Nod
   }
   bool known = false;
   INTACT_TRY(intact__onnx_import_qoperator(&node, &known));
+  if (!known) INTACT_TRY(intact__onnx_import_dynamic(&node, &known));
   return known ? INTACT_OK : intact__onnx_by_alias(&node);
 }

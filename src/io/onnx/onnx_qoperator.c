@@ -16,6 +16,8 @@ typedef struct qoperator {
 static const qoperator qoperators[] = {
     {"QLinearConv", "Conv", 11, "dwyb"},
     {"QLinearMatMul", "MatMul", 13, "dwy"},
+    {"com.microsoft::DequantizeLinear", "DequantizeLinear", 21, "ppp"},
+    {"com.microsoft::QuantizeLinear", "QuantizeLinear", 21, "ppp"},
     {"com.microsoft::QGemm", "Gemm", 13, "dwby"},
     {"com.microsoft::QLinearAdd", "Add", 14, "ddy"},
     {"com.microsoft::QLinearAveragePool", "AveragePool", 11, "dy"},
