@@ -48,6 +48,11 @@ INTACT_API void intact_quantize_notes_destroy(intact_context *context, intact_qu
    graph owned by the caller; `model` is unchanged; notes may be NULL. */
 INTACT_API intact_status intact_quantize(const intact_graph *model, intact_data *data, const intact_quantize_options *options,
                                          intact_graph **result, intact_quantize_notes *notes);
+/* The same, and *reference is the float network that was quantized: `model` after folding and equalization, the same function,
+   but layer by layer what *result can be compared with (equalization changes the scale of what is between two layers). */
+INTACT_API intact_status intact_quantize_with_reference(const intact_graph *model, intact_data *data,
+                                                        const intact_quantize_options *options, intact_graph **reference,
+                                                        intact_graph **result, intact_quantize_notes *notes);
 
 #ifdef __cplusplus
 }
