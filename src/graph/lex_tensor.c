@@ -170,8 +170,15 @@ intact_status intact__lex_qparams(intact_lexer *lexer, intact_arena *arena, inta
   if (scale == NULL || zero == NULL || made == NULL) return intact__no_memory(lexer->context, (size_t)q.n * sizeof *scale);
   INTACT_TRY(intact__lex_expect(lexer, "scale="));
   INTACT_TRY(read_list(lexer, INTACT_F32, q.n, scale));
-  INTACT_TRY(intact__lex_expect(lexer, "zero="));
-  INTACT_TRY(read_list(lexer, INTACT_S32, q.n, zero));
+  if (q.scheme == INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS && intact__lex_mark(lexer, "real_zero=")) {
+    float *real_zero = intact__arena_alloc(arena, (size_t)q.n, sizeof *real_zero);
+    if (real_zero == NULL) return intact__no_memory(lexer->context, (size_t)q.n * sizeof *real_zero);
+    INTACT_TRY(read_list(lexer, INTACT_F32, q.n, real_zero));
+    q.real_zero_point = real_zero;
+  } else {
+    INTACT_TRY(intact__lex_expect(lexer, "zero="));
+    INTACT_TRY(read_list(lexer, INTACT_S32, q.n, zero));
+  }
   INTACT_TRY(intact__lex_expect(lexer, "}"));
   q.scale = scale;
   q.zero_point = zero;

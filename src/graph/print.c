@@ -146,7 +146,11 @@ static void add_qparams(printer *p, const intact_qparams *q) {
   if (q->group > 0) intact__text_add(p->text, " group=%lld", (long long)q->group);
   if (q->n != 1) intact__text_add(p->text, " n=%lld", (long long)q->n);
   add_list(p, "scale", INTACT_F32, q->n, q->scale);
-  add_list(p, "zero", INTACT_S32, q->n, q->zero_point);
+  if (q->real_zero_point != NULL) {
+    add_list(p, "real_zero", INTACT_F32, q->n, q->real_zero_point);
+  } else {
+    add_list(p, "zero", INTACT_S32, q->n, q->zero_point);
+  }
   intact__text_add(p->text, "}");
 }
 

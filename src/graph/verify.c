@@ -43,6 +43,10 @@ intact_status intact__check_qparams(intact_context *context, const char *where, 
                 "or block is needed",
                 where, intact_qscheme_text(q->scheme), q->axis, (long long)q->group, (long long)q->n,
                 intact__shape_text(rank < 0 ? 0 : rank, dims, shape));
+  for (int64_t i = 0; q->real_zero_point != NULL && i < q->n; i++)
+    if (!isfinite(q->real_zero_point[i]))
+      INTACT_FAIL(context, INVALID_VALUE, where, "zero point %lld at %s is %g: it must be finite", (long long)i, where,
+                  (double)q->real_zero_point[i]);
   for (int64_t i = 0; i < q->n; i++) {
     if (!(q->scale[i] > 0.0f) || isinf(q->scale[i]))
       INTACT_FAIL(context, INVALID_VALUE, where, "scale %lld at %s is %g: it must be finite and greater than 0", (long long)i,

@@ -92,8 +92,8 @@ static void test_quantized_values(void **state) {
   assert_ok(context, intact__graph_create(context, "q", &graph));
   const float scale = 0.5f;
   const int32_t zero = 10;
-  const intact_qparams q = {INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &scale, &zero};
-  const intact_qparams narrow = {INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 12, -1, 0, 1, &scale, &zero};
+  const intact_qparams q = {INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &scale, &zero, NULL};
+  const intact_qparams narrow = {INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 12, -1, 0, 1, &scale, &zero, NULL};
   intact_value *x;
   intact_node *add, *relu;
   assert_ok(context, intact__graph_add_input(graph, "x", INTACT_U8, 1, (const int64_t[]){4}, &x));
@@ -132,16 +132,16 @@ static void test_bad_qparams(void **state) {
     intact_qparams q;
     intact_status status;
   } cases[] = {
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[0], &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[1], &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[2], &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[3], &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &good, &far}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 256, -1, 0, 1, &good, &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 9, 8, -1, 0, 1, &good, &zero}, INTACT_INVALID_VALUE},
-      {{INTACT_PER_CHANNEL_AFFINE, INTACT_U8, 0, 255, 0, 0, 2, two, zeros}, INTACT_SIZE_MISMATCH},
-      {{INTACT_PER_CHANNEL_AFFINE, INTACT_U8, 0, 255, 1, 0, 2, two, zeros}, INTACT_SIZE_MISMATCH},
-      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &good, &zero}, INTACT_OK},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[0], &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[1], &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[2], &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &bad[3], &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &good, &far, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 256, -1, 0, 1, &good, &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 9, 8, -1, 0, 1, &good, &zero, NULL}, INTACT_INVALID_VALUE},
+      {{INTACT_PER_CHANNEL_AFFINE, INTACT_U8, 0, 255, 0, 0, 2, two, zeros, NULL}, INTACT_SIZE_MISMATCH},
+      {{INTACT_PER_CHANNEL_AFFINE, INTACT_U8, 0, 255, 1, 0, 2, two, zeros, NULL}, INTACT_SIZE_MISMATCH},
+      {{INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &good, &zero, NULL}, INTACT_OK},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     intact_graph *graph = NULL;

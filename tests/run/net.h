@@ -87,8 +87,8 @@ static inline void net_weights(net *n, const intact_value *x, int rank, const in
     scale[i] = test_uniform(&n->random, 0.001f, 0.01f);
     bias_scale[i] = scale[i] * x->qparams->scale[0];
   }
-  const intact_qparams qw = {INTACT_PER_CHANNEL_SYMMETRIC, INTACT_S8, -127, 127, 0, 0, dims[0], scale, zero};
-  const intact_qparams qb = {INTACT_PER_CHANNEL_SYMMETRIC, INTACT_S32, INT32_MIN, INT32_MAX, 0, 0, dims[0], bias_scale, zero};
+  const intact_qparams qw = {INTACT_PER_CHANNEL_SYMMETRIC, INTACT_S8, -127, 127, 0, 0, dims[0], scale, zero, NULL};
+  const intact_qparams qb = {INTACT_PER_CHANNEL_SYMMETRIC, INTACT_S32, INT32_MIN, INT32_MAX, 0, 0, dims[0], bias_scale, zero, NULL};
   const char *name = intact__graph_fresh_name(n->graph, "w");
   assert_ok(n->context, intact__graph_add_constant(n->graph, name, weights, &qw, w));
   name = intact__graph_fresh_name(n->graph, "b");
