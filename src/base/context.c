@@ -11,9 +11,17 @@
 
 enum { MESSAGE_BYTES = 8192, WHERE_BYTES = 512, ALIGNMENT = 64 };
 
+typedef struct attachment {
+  struct attachment *next;
+  const void *key;
+  void *object;
+  void (*destroy)(intact_context *context, void *object);
+} attachment;
+
 struct intact_context {
   intact_context_options options;
   intact_pool *pool;
+  attachment *attachments;
   uint32_t isa_set;
   intact_status status;
   char message[MESSAGE_BYTES];
@@ -73,8 +81,33 @@ intact_status intact_context_create(const intact_context_options *options, intac
 
 void intact_context_destroy(intact_context *context) {
   if (!context) return;
+  while (context->attachments) {
+    attachment *first = context->attachments;
+    context->attachments = first->next;
+    first->destroy(context, first->object);
+    intact__free(context, first);
+  }
   intact__pool_destroy(context->pool);
   context->options.allocator.release(context->options.allocator.user, context);
+}
+
+void *intact__attachment(const intact_context *context, const void *key) {
+  for (const attachment *a = context->attachments; a; a = a->next) {
+    if (a->key == key) return a->object;
+  }
+  return NULL;
+}
+
+intact_status intact__attach(intact_context *context, const void *key, void *object,
+                             void (*destroy)(intact_context *context, void *object)) {
+  attachment *a = intact__alloc(context, 1, sizeof *a);
+  if (!a) {
+    destroy(context, object);
+    return intact__no_memory(context, sizeof *a);
+  }
+  *a = (attachment){.next = context->attachments, .key = key, .object = object, .destroy = destroy};
+  context->attachments = a;
+  return INTACT_OK;
 }
 
 intact_status intact_context_status(const intact_context *context) { return context->status; }

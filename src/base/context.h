@@ -47,6 +47,12 @@ intact_status intact__no_memory(intact_context *context, size_t bytes);
 /* Grows an array to hold at least `need` elements (doubling). */
 intact_status intact__reserve(intact_context *context, void **array, size_t *capacity, size_t need, size_t size);
 
+/* Something that a module keeps with a context, found again by a key (the address of something of its own). The context destroys it
+   when it is destroyed itself; attach takes the object over, also on failure. */
+void *intact__attachment(const intact_context *context, const void *key);
+intact_status intact__attach(intact_context *context, const void *key, void *object,
+                             void (*destroy)(intact_context *context, void *object));
+
 void intact__log(intact_context *context, intact_log_level level, const char *format, ...) INTACT_PRINTF(3, 4);
 void intact__progress(intact_context *context, const char *what, int64_t done, int64_t total);
 uint64_t intact__seed(const intact_context *context);

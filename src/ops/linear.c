@@ -4,6 +4,7 @@
 
 #include "ops/layer.h"
 #include "ops/lower.h"
+#include "ops/fast.h"
 #include "ops/ops.h"
 
 /* ---- linear ---- */
@@ -130,7 +131,9 @@ const intact_op intact_op_linear = {
                INTACT_RESULTS("y")},
     .infer = infer_linear,
     .eval_f32 = eval_linear,
+    .eval_fast = INTACT_FAST(intact__linear_fast),
     .grad = grad_linear,
+    .grad_fast = INTACT_FAST(intact__linear_grad_fast),
     .quant = {.result = INTACT_RESULT_OWN, .bias_of = {0, 1}, .may_fuse_clamp = true, .weight_axis = linear_weight_axis},
     .int_layout = INTACT_INT_ROWS,
     .check_int = intact__check_linear,
@@ -282,6 +285,7 @@ const intact_op intact_op_addmm = {
                INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_FLOAT_ATTR("beta", 1), INTACT_FLOAT_ATTR("alpha", 1))},
     .infer = infer_addmm,
     .eval_f32 = eval_addmm,
+    .eval_fast = INTACT_FAST(intact__addmm_fast),
     .grad = grad_addmm,
     .quant = {.result = INTACT_RESULT_OWN, .bias_of = {1, 2}, .may_fuse_clamp = true, .weight_axis = addmm_weight_axis},
     .int_layout = INTACT_INT_ROWS,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/lower.h"
+#include "ops/fast.h"
 #include "ops/ops.h"
 
 static intact_status infer_matmul(intact_infer *infer) {
@@ -162,7 +163,9 @@ const intact_op intact_op_matmul = {
     .schema = {INTACT_OPERANDS({"a", INTACT_ROLE_ACTIVATION, 0}, {"b", INTACT_ROLE_WEIGHT, 0}), INTACT_RESULTS("y")},
     .infer = infer_matmul,
     .eval_f32 = eval_matmul,
+    .eval_fast = INTACT_FAST(intact__matmul_fast),
     .grad = grad_matmul,
+    .grad_fast = INTACT_FAST(intact__matmul_grad_fast),
     .quant = {.result = INTACT_RESULT_OWN, .may_fuse_clamp = true, .weight_axis = matmul_weight_axis},
     .int_layout = INTACT_INT_ROWS,
     .check_int = intact__check_matmul,

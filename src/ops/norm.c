@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/layer.h"
+#include "ops/fast.h"
 #include "ops/ops.h"
 
 /* ---- inference ---- */
@@ -321,6 +322,7 @@ const intact_op intact_op_layer_norm = {
     .schema = {INTACT_OPERANDS(AFFINE_OPERANDS), INTACT_RESULTS("y"),
                INTACT_ATTRS(INTACT_INTS_REQUIRED("normalized_shape"), INTACT_FLOAT_ATTR("eps", 1e-5))},
     NORM_FUNCTIONS(infer_layer_norm),
+    .eval_fast = INTACT_FAST(intact__layer_norm_fast),
     .int_layout = INTACT_INT_ROWS,
     /* onnx fix-up layer_norm: normalized_shape = dimensions of X from axis (-1) on (or those of Scale); stash_type is 1;
        outputs Mean and InvStdDev must not be read. */

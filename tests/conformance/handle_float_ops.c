@@ -286,6 +286,27 @@ static intact_status share_results(binding *b, const intact_node *node, intact_t
   return INTACT_OK;
 }
 
+/* The fast gradient must meet the same expectations. */
+static intact_status check_fast_gradient(binding *b, const intact_grad *definition) {
+  intact_tensor *d_operands[MAX_OPERANDS] = {NULL};
+  char label[200], name[200];
+  if (!b->op->grad_fast) return INTACT_OK;
+  intact_grad grad = *definition;
+  grad.d_operands = d_operands;
+  intact_status status = b->op->grad_fast(&grad);
+  for (int i = 0; i < b->n && status == INTACT_OK; i++) {
+    if (!grad.needed[i]) continue;
+    snprintf(name, sizeof name, "d%s", b->inputs[i]);
+    snprintf(label, sizeof label, "%s by grad_fast", name);
+    const intact_tensor *want = conf_tensor(b->c, json_string_value(json_object_get(expect_of(b->c), name)));
+    if (!d_operands[i]) status = intact__grad_operand(&grad, i, &d_operands[i]);
+    if (status != INTACT_OK || !want) continue;
+    conf_compare(b->c, label, d_operands[i], want, json_object_get(json_object_get(b->c->json, "tolerance"), name));
+  }
+  release(b->n, d_operands);
+  return status;
+}
+
 static intact_status run_gradient(binding *b, const intact_node *node, intact_tensor *const *results) {
   const intact_tensor *d_results[MAX_OPERANDS] = {NULL};
   intact_tensor *d_operands[MAX_OPERANDS] = {NULL};
@@ -309,6 +330,7 @@ static intact_status run_gradient(binding *b, const intact_node *node, intact_te
                       .needed = needed,
                       .d_operands = d_operands};
   intact_status status = b->op->grad(&grad);
+  if (status == INTACT_OK) status = check_fast_gradient(b, &grad);
   for (int i = 0; i < b->n && status == INTACT_OK; i++) {
     if (!needed[i]) continue;
     if (!d_operands[i]) status = intact__grad_operand(&grad, i, &d_operands[i]);
