@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "ops/lower.h"
 #include "ops/fast.h"
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 /* conv<n>d and conv_transpose<n>d: the digit stands before the final d. */
@@ -356,9 +356,9 @@ static int64_t conv_macs(const intact_node *node) {
                                              INTACT_STRING_ATTR("auto_pad", "none"))},                            \
       .infer = infer_conv,                                                                                        \
       .eval_f32 = eval_conv,                                                                                      \
-      .eval_fast = INTACT_FAST(intact__conv_fast),                                                                                      \
+      .eval_fast = INTACT_FAST(intact__conv_fast),                                                                \
       .grad = grad_conv,                                                                                          \
-      .grad_fast = INTACT_FAST(intact__conv_grad_fast),                                                                                          \
+      .grad_fast = INTACT_FAST(intact__conv_grad_fast),                                                           \
       .quant = CONV_TRAITS(conv_weight_axis),                                                                     \
       .int_layout = INTACT_INT_CHANNELS_LAST,                                                                     \
       .check_int = intact__check_conv,                                                                            \
@@ -379,9 +379,9 @@ static int64_t conv_macs(const intact_node *node) {
                                              INTACT_INTS_ATTR("dilation", R, 1))},                                   \
       .infer = infer_conv_transpose,                                                                                 \
       .eval_f32 = eval_conv,                                                                                         \
-      .eval_fast = INTACT_FAST(intact__conv_fast),                                                                                         \
+      .eval_fast = INTACT_FAST(intact__conv_fast),                                                                   \
       .grad = grad_conv,                                                                                             \
-      .grad_fast = INTACT_FAST(intact__conv_grad_fast),                                                                                             \
+      .grad_fast = INTACT_FAST(intact__conv_grad_fast),                                                              \
       .quant = CONV_TRAITS(transposed_weight_axis),                                                                  \
       .int_layout = INTACT_INT_CHANNELS_LAST,                                                                        \
       .macs = conv_macs,                                                                                             \

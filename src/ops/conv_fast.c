@@ -11,9 +11,12 @@ static void *retain(const void *object) {
   return intact_tensor_share(object, 0, NULL, &handle) == INTACT_OK ? handle : NULL;
 }
 
-static void release(void *handle) { intact_tensor_destroy(handle); }
+static void release(void *handle) {
+  intact_tensor_destroy(handle);
+}
 
-const struct intact_float_keep *intact__fast_keep(const intact_node *node, int i, const intact_tensor *tensor, intact_float_keep *keep) {
+const struct intact_float_keep *intact__fast_keep(const intact_node *node, int i, const intact_tensor *tensor,
+                                                  intact_float_keep *keep) {
   const intact_tensor *constant = node->operands[i]->constant;
   if (constant == NULL || constant->storage != tensor->storage || constant->data != tensor->data) return NULL;
   *keep = (intact_float_keep){{tensor->storage, tensor->data}, retain, release, tensor};
@@ -54,10 +57,12 @@ intact_status intact__conv_fast(const intact_call *call) {
   intact_float_conv f = fast_geometry(&conv);
   const intact_float_keep *kept = intact__fast_keep(call->node, 1, w, &keep);
   if (intact__conv_is_transposed(call->node)) {
-    INTACT_TRY(intact__float_conv_backward_data(call->context, &f, intact__f32(x), intact__f32(w), intact__f32(y), kept, &done));
+    INTACT_TRY(
+        intact__float_conv_backward_data(call->context, &f, intact__f32(x), intact__f32(w), intact__f32(y), kept, &done));
     if (done && bias != NULL) add_bias(y, bias);
   } else {
-    INTACT_TRY(intact__float_conv_forward(call->context, &f, intact__f32(x), intact__f32(w), bias, intact__f32(y), kept, &done));
+    INTACT_TRY(
+        intact__float_conv_forward(call->context, &f, intact__f32(x), intact__f32(w), bias, intact__f32(y), kept, &done));
   }
   return done ? INTACT_OK : call->node->op->eval_f32(call);
 }
@@ -87,7 +92,8 @@ static intact_status grad_weights(intact_grad *grad, const intact_float_conv *f,
   const float *x = intact__f32(grad->operands[0]), *dy = intact__f32(grad->d_results[0]);
   intact_tensor *d;
   INTACT_TRY(intact__grad_operand(grad, 1, &d));
-  return intact__float_conv_backward_weights(grad->context, f, transposed ? dy : x, transposed ? x : dy, intact__f32(d), NULL, done);
+  return intact__float_conv_backward_weights(grad->context, f, transposed ? dy : x, transposed ? x : dy, intact__f32(d),
+                                             NULL, done);
 }
 
 intact_status intact__conv_grad_fast(intact_grad *grad) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast forms of float rows (*_fast.c, on kernels/float): there in the full build only, elsewhere their fields are NULL. */
+/* The fast forms of float rows (*_fast.c, on kernels/float): there in the full build only, elsewhere their fields are NULL.
+ */
 #ifndef INTACT_OPS_FAST_H
 #define INTACT_OPS_FAST_H
 
@@ -22,8 +23,8 @@ intact_status intact__pool_fast(const intact_call *call);
 intact_status intact__layer_norm_fast(const intact_call *call);
 intact_status intact__softmax_fast(const intact_call *call);
 
-/* How the kept copy of operand i's constant is found again; NULL when the tensor is not the node's constant. A constant's content
-   never changes: who trains parameters gives them as operands that are no constants, or replaces the tensor. */
+/* How the kept copy of operand i's constant is found again; NULL when the tensor is not the node's constant. A constant's
+   content never changes: who trains parameters gives them as operands that are no constants, or replaces the tensor. */
 struct intact_float_keep;
 const struct intact_float_keep *intact__fast_keep(const intact_node *node, int i, const intact_tensor *tensor,
                                                   struct intact_float_keep *keep);

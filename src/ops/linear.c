@@ -2,9 +2,9 @@
 /* Rows of the matrix product with constant shapes of two operands: linear and addmm. */
 #include <string.h>
 
+#include "ops/fast.h"
 #include "ops/layer.h"
 #include "ops/lower.h"
-#include "ops/fast.h"
 #include "ops/ops.h"
 
 /* ---- linear ---- */

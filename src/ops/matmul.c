@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "ops/lower.h"
 #include "ops/fast.h"
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 static intact_status infer_matmul(intact_infer *infer) {

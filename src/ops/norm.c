@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/layer.h"
 #include "ops/fast.h"
+#include "ops/layer.h"
 #include "ops/ops.h"
 
 /* ---- inference ---- */

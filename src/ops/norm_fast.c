@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast forms of layer_norm and the softmax rows. */
+/* The fast forms of layer_norm and softmax. */
 #include <string.h>
 
 #include "kernels/float/float_kernels.h"
@@ -15,8 +15,9 @@ intact_status intact__layer_norm_fast(const intact_call *call) {
   int n = intact__attr(call->node, "normalized_shape")->n;
   int64_t length = intact__known_product(x->dims, x->rank - n, x->rank);
   if (x->count > 0 && (weight == NULL) == (bias == NULL)) {
-    INTACT_TRY(intact__float_layer_norm(call->context, x->count / length, length, (float)intact__attr_float(call->node, "eps"),
-                                        intact__f32(x), weight, bias, intact__f32(y), &done));
+    INTACT_TRY(intact__float_layer_norm(call->context, x->count / length, length,
+                                        (float)intact__attr_float(call->node, "eps"), intact__f32(x), weight, bias,
+                                        intact__f32(y), &done));
   }
   return done ? INTACT_OK : call->node->op->eval_f32(call);
 }
@@ -29,8 +30,7 @@ intact_status intact__softmax_fast(const intact_call *call) {
   int64_t axis = intact__attr_int(call->node, "dim");
   if (x->count > 0 && x->rank > 0 && (axis == -1 || axis == x->rank - 1)) {
     int64_t length = x->dims[x->rank - 1];
-    INTACT_TRY(intact__float_softmax(call->context, x->count / length, length, strcmp(call->node->op->name, "log_softmax") == 0,
-                                     intact__f32(x), intact__f32(y), &done));
+    INTACT_TRY(intact__float_softmax(call->context, x->count / length, length, intact__f32(x), intact__f32(y), &done));
   }
   return done ? INTACT_OK : call->node->op->eval_f32(call);
 }

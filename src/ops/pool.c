@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/lower.h"
 #include "ops/fast.h"
+#include "ops/lower.h"
 #include "ops/ops.h"
 
 /* The digit before the d of the name: max_pool2d, max_pool2d_with_indices. */
@@ -267,9 +267,9 @@ static intact_status grad_pool(intact_grad *grad) {
 #define POOL_ATTRS(R) \
   INTACT_INTS_REQUIRED("kernel_size"), INTACT_INTS_ATTR("stride", 0, 0), INTACT_INTS_ATTR("padding", R, 0)
 
-#define POOL_FUNCTIONS(infer_function) \
-  .infer = infer_function,   .eval_f32 = eval_pool, .eval_fast = INTACT_FAST(intact__pool_fast), .grad = grad_pool, .int_layout = INTACT_INT_CHANNELS_LAST, \
-  .check_int = intact__check_pool, .lower_int = intact__lower_pool
+#define POOL_FUNCTIONS(infer_function)                                                                            \
+  .infer = infer_function, .eval_f32 = eval_pool, .eval_fast = INTACT_FAST(intact__pool_fast), .grad = grad_pool, \
+  .int_layout = INTACT_INT_CHANNELS_LAST, .check_int = intact__check_pool, .lower_int = intact__lower_pool
 
 #define X_OPERAND INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0})
 #define SAME_AS_X \

@@ -6,7 +6,9 @@
 #include "ops/fast.h"
 #include "ops/matmul.h"
 
-static int64_t rows_of(const intact_tensor *tensor) { return intact__known_product(tensor->dims, 0, tensor->rank - 1); }
+static int64_t rows_of(const intact_tensor *tensor) {
+  return intact__known_product(tensor->dims, 0, tensor->rank - 1);
+}
 
 /* ---- linear ---- */
 
@@ -17,7 +19,8 @@ intact_status intact__linear_fast(const intact_call *call) {
   const float *bias = intact__operand_f32(call, 2);
   if (x->count == 0 || y->count == 0) return call->node->op->eval_f32(call);
   intact_float_gemm gemm = {.m = rows_of(x), .n = w->dims[0], .k = w->dims[1], .b_transposed = true, .alpha = 1};
-  for (int64_t i = 0; i < gemm.m && bias != NULL; i++) memcpy(intact__f32(y) + i * gemm.n, bias, (size_t)gemm.n * sizeof(float));
+  for (int64_t i = 0; i < gemm.m && bias != NULL; i++)
+    memcpy(intact__f32(y) + i * gemm.n, bias, (size_t)gemm.n * sizeof(float));
   gemm.beta = bias != NULL;
   return intact__float_gemm(call->context, &gemm, intact__f32(x), intact__f32(w), intact__f32(y));
 }
@@ -83,9 +86,11 @@ static bool is_regular(const intact_matmul *p, const int64_t *steps, int64_t mat
 }
 
 /* One product when the batches of a are rows of one matrix and b is one matrix; else a batch; else one after another. */
-static intact_status run_products(intact_context *context, const intact_matmul *p, const float *a, const float *b, float *c) {
+static intact_status run_products(intact_context *context, const intact_matmul *p, const float *a, const float *b,
+                                  float *c) {
   bool a_shared, b_shared, done = false;
-  bool regular_a = is_regular(p, p->step_a, p->m * p->k, &a_shared), regular_b = is_regular(p, p->step_b, p->k * p->n, &b_shared);
+  bool regular_a = is_regular(p, p->step_a, p->m * p->k, &a_shared),
+       regular_b = is_regular(p, p->step_b, p->k * p->n, &b_shared);
   bool regular = regular_a && regular_b;
   if (regular && (p->batches == 1 || (b_shared && !a_shared))) {
     intact_float_gemm gemm = {.m = p->m * p->batches, .n = p->n, .k = p->k, .alpha = 1};
@@ -117,7 +122,8 @@ intact_status intact__matmul_fast(const intact_call *call) {
 
 /* Products of one batch after another, added up where an operand was broadcast. */
 static intact_status grad_batches(intact_grad *grad, const intact_matmul *p, float *da, float *db) {
-  const float *a = intact__f32(grad->operands[0]), *b = intact__f32(grad->operands[1]), *dy = intact__f32(grad->d_results[0]);
+  const float *a = intact__f32(grad->operands[0]), *b = intact__f32(grad->operands[1]),
+              *dy = intact__f32(grad->d_results[0]);
   for (int64_t batch = 0; batch < p->batches; batch++) {
     int64_t at_a, at_b;
     intact__matmul_offsets(p, batch, &at_a, &at_b);
@@ -144,7 +150,8 @@ intact_status intact__matmul_grad_fast(intact_grad *grad) {
   intact__matmul_plan(grad->operands[0], grad->operands[1], &p);
   if (intact__wants(grad, 0)) INTACT_TRY(intact__grad_operand(grad, 0, &da));
   if (intact__wants(grad, 1)) INTACT_TRY(intact__grad_operand(grad, 1, &db));
-  bool regular_a = is_regular(&p, p.step_a, p.m * p.k, &a_shared), regular_b = is_regular(&p, p.step_b, p.k * p.n, &b_shared);
+  bool regular_a = is_regular(&p, p.step_a, p.m * p.k, &a_shared),
+       regular_b = is_regular(&p, p.step_b, p.k * p.n, &b_shared);
   if (regular_a && regular_b && !a_shared && !b_shared && p.batches > 1) {
     const float *a = intact__f32(grad->operands[0]), *b = intact__f32(grad->operands[1]);
     intact_float_matmul by_a = {.batch = p.batches, .m = p.m, .n = p.k, .k = p.n, .b_transposed = 1};
@@ -152,5 +159,6 @@ intact_status intact__matmul_grad_fast(intact_grad *grad) {
     if (da != NULL) INTACT_TRY(intact__float_matmul(grad->context, &by_a, intact__f32(dy), b, intact__f32(da), &done_a));
     if (db != NULL) INTACT_TRY(intact__float_matmul(grad->context, &by_b, a, intact__f32(dy), intact__f32(db), &done_b));
   }
-  return grad_batches(grad, &p, da != NULL && !done_a ? intact__f32(da) : NULL, db != NULL && !done_b ? intact__f32(db) : NULL);
+  return grad_batches(grad, &p, da != NULL && !done_a ? intact__f32(da) : NULL,
+                      db != NULL && !done_b ? intact__f32(db) : NULL);
 }

@@ -2,8 +2,8 @@
 /* Rows softmax and log_softmax. */
 #include <math.h>
 
-#include "ops/layer.h"
 #include "ops/fast.h"
+#include "ops/layer.h"
 #include "ops/ops.h"
 
 static intact_status infer_softmax(intact_infer *infer) {
@@ -103,7 +103,6 @@ const intact_op intact_op_log_softmax = {
                INTACT_ATTRS(INTACT_INT_ATTR("dim", -1))},
     .infer = infer_softmax,
     .eval_f32 = eval_softmax,
-    .eval_fast = INTACT_FAST(intact__softmax_fast),
     .grad = grad_softmax,
     .quant = {.result = INTACT_RESULT_OWN},
     .int_layout = INTACT_INT_ROWS,

@@ -289,7 +289,7 @@ static intact_status share_results(binding *b, const intact_node *node, intact_t
 /* The fast gradient must meet the same expectations. */
 static intact_status check_fast_gradient(binding *b, const intact_grad *definition) {
   intact_tensor *d_operands[MAX_OPERANDS] = {NULL};
-  char label[200], name[200];
+  char label[300], name[200];
   if (!b->op->grad_fast) return INTACT_OK;
   intact_grad grad = *definition;
   grad.d_operands = d_operands;

@@ -21,7 +21,7 @@ typedef struct entry {
   const void *build;
   size_t shape_bytes;
   unsigned char shape[SHAPE_BYTES];
-  uint64_t used; /* clock of the last use; 0: free */
+  uint64_t used;              /* clock of the last use; 0: free */
   dnnl_primitive_t primitive; /* NULL: oneDNN has none for this recipe */
   dnnl_memory_t scratchpad;
   size_t scratchpad_bytes;
@@ -114,7 +114,8 @@ dnnl_status_t intact__dnnl_plain(dnnl_memory_desc_t *desc, int rank, const int64
 
 /* ---- making an entry ---- */
 
-static dnnl_status_t make_copy(const cache *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dnnl_primitive_t *copy) {
+static dnnl_status_t make_copy(const cache *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                               dnnl_primitive_t *copy) {
   dnnl_primitive_desc_t desc;
   dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, c->engine, to, c->engine, NULL);
   if (status != dnnl_success) return status;
@@ -165,8 +166,8 @@ static bool is_entry_of(const entry *e, const intact_dnnl_recipe *recipe, const 
 /* The entry of a recipe, made in the place of the one that was not used for longest. */
 static entry *find_entry(intact_context *context, cache *c, const intact_dnnl_recipe *recipe) {
   union {
-    dnnl_status_t (*function)(const void *, dnnl_engine_t, const_dnnl_primitive_attr_t, dnnl_primitive_desc_t *, intact_dnnl_port *,
-                              int *);
+    dnnl_status_t (*function)(const void *, dnnl_engine_t, const_dnnl_primitive_attr_t, dnnl_primitive_desc_t *,
+                              intact_dnnl_port *, int *);
     const void *object;
   } build = {recipe->build};
   entry *oldest = &c->entries[0];
@@ -190,7 +191,9 @@ static entry *find_entry(intact_context *context, cache *c, const intact_dnnl_re
 
 /* ---- running ---- */
 
-static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t rounded(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
 static intact_status reserve_workspace(intact_context *context, cache *c, const entry *e) {
   size_t need = rounded(e->scratchpad_bytes);
@@ -205,7 +208,8 @@ static intact_status reserve_workspace(intact_context *context, cache *c, const 
 }
 
 static dnnl_status_t execute_copy(const cache *c, const port *p) {
-  const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, p->output ? p->inner : p->plain}, {DNNL_ARG_TO, p->output ? p->plain : p->inner}};
+  const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, p->output ? p->inner : p->plain},
+                                   {DNNL_ARG_TO, p->output ? p->plain : p->inner}};
   return dnnl_primitive_execute(p->copy, c->stream, 2, args);
 }
 
@@ -221,8 +225,8 @@ static bool use_kept(intact_context *context, entry *e, const port *p, const int
 }
 
 /* Brings an input into the primitive's order; an output's inner memory gets its place. */
-static dnnl_status_t prepare_port(intact_context *context, cache *c, entry *e, port *p, void *data, const intact_float_keep *keep,
-                                  unsigned char **room) {
+static dnnl_status_t prepare_port(intact_context *context, cache *c, entry *e, port *p, void *data,
+                                  const intact_float_keep *keep, unsigned char **room) {
   dnnl_status_t status = dnnl_memory_set_data_handle(p->plain, data);
   if (status != dnnl_success || p->copy == NULL) return status;
   void *inner = *room;

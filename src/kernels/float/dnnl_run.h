@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a oneDNN primitive on plain memory: primitives, the copies around them and kept weights live in a bounded cache that belongs
-   to the context. */
+/* Running a oneDNN primitive on plain memory: primitives, the copies around them and kept weights live in a bounded cache
+   that belongs to the context. */
 #ifndef INTACT_KERNELS_FLOAT_DNNL_RUN_H
 #define INTACT_KERNELS_FLOAT_DNNL_RUN_H
 
@@ -19,8 +19,8 @@ typedef struct intact_dnnl_port {
 
 /* What makes a primitive: the build function and the shape together are the key of the cache. */
 typedef struct intact_dnnl_recipe {
-  dnnl_status_t (*build)(const void *shape, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *desc,
-                         intact_dnnl_port *ports, int *n_ports);
+  dnnl_status_t (*build)(const void *shape, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                         dnnl_primitive_desc_t *desc, intact_dnnl_port *ports, int *n_ports);
   const void *shape; /* no padding bytes */
   size_t shape_bytes;
 } intact_dnnl_recipe;

@@ -93,8 +93,8 @@ static dnnl_status_t build_backward_data(const void *shape, dnnl_engine_t engine
   *n_ports = 3;
   if (status == dnnl_success) status = make_forward(s, &m, dnnl_forward_training, engine, attr, &hint);
   if (status != dnnl_success) return status;
-  status = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &m.any_in, &m.any_w, &m.any_out, m.stride,
-                                                            m.dilation, m.before, m.after);
+  status = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &m.any_in, &m.any_w, &m.any_out,
+                                                            m.stride, m.dilation, m.before, m.after);
   if (status == dnnl_success) status = dnnl_primitive_desc_create(desc, &d, attr, engine, hint);
   dnnl_primitive_desc_destroy(hint);
   return status;
@@ -139,8 +139,9 @@ static conv_shape shape_of(const intact_float_conv *conv, bool biased) {
   return s;
 }
 
-intact_status intact__float_conv_forward(intact_context *context, const intact_float_conv *conv, const float *in, const float *w,
-                                         const float *bias, float *out, const intact_float_keep *keep, bool *done) {
+intact_status intact__float_conv_forward(intact_context *context, const intact_float_conv *conv, const float *in,
+                                         const float *w, const float *bias, float *out, const intact_float_keep *keep,
+                                         bool *done) {
   conv_shape s = shape_of(conv, bias != NULL);
   const intact_dnnl_recipe recipe = {build_forward, &s, sizeof s};
   return intact__dnnl_run(context, &recipe, (void *[]){input(in), input(w), out, input(bias)}, keep, done);

@@ -12,16 +12,19 @@ static void *input(const float *data) {
   return pointer.to;
 }
 
-intact_status intact__float_gemm(intact_context *context, const intact_float_gemm *g, const float *a, const float *b, float *c) {
+intact_status intact__float_gemm(intact_context *context, const intact_float_gemm *g, const float *a, const float *b,
+                                 float *c) {
   intact__dnnl_set_threads(context);
   dnnl_status_t status = dnnl_sgemm(g->a_transposed ? 'T' : 'N', g->b_transposed ? 'T' : 'N', g->m, g->n, g->k, g->alpha, a,
                                     g->a_transposed ? g->m : g->k, b, g->b_transposed ? g->k : g->n, g->beta, c, g->n);
   if (status == dnnl_success) return INTACT_OK;
-  INTACT_FAIL(context, INTERNAL, "", "oneDNN's sgemm failed with status %d; run without the fast float kernels", (int)status);
+  INTACT_FAIL(context, INTERNAL, "", "oneDNN's sgemm failed with status %d; run without the fast float kernels",
+              (int)status);
 }
 
 /* [batch, rows, columns], stored with rows and columns swapped when transposed; batch 1 when shared. */
-static dnnl_status_t matrix(dnnl_memory_desc_t *desc, int64_t batch, int64_t rows, int64_t columns, bool transposed, bool shared) {
+static dnnl_status_t matrix(dnnl_memory_desc_t *desc, int64_t batch, int64_t rows, int64_t columns, bool transposed,
+                            bool shared) {
   const dnnl_dims_t dims = {shared ? 1 : batch, rows, columns};
   const dnnl_dims_t strides = {rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
   return dnnl_memory_desc_init_by_strides(desc, 3, dims, dnnl_f32, strides);
@@ -44,8 +47,8 @@ static dnnl_status_t build_matmul(const void *shape, dnnl_engine_t engine, const
   return status == dnnl_success ? dnnl_primitive_desc_create(desc, &d, attr, engine, NULL) : status;
 }
 
-intact_status intact__float_matmul(intact_context *context, const intact_float_matmul *matmul, const float *a, const float *b,
-                                   float *c, bool *done) {
+intact_status intact__float_matmul(intact_context *context, const intact_float_matmul *matmul, const float *a,
+                                   const float *b, float *c, bool *done) {
   const intact_dnnl_recipe recipe = {build_matmul, matmul, sizeof *matmul};
   return intact__dnnl_run(context, &recipe, (void *[]){input(a), input(b), c}, NULL, done);
 }
@@ -54,7 +57,7 @@ intact_status intact__float_matmul(intact_context *context, const intact_float_m
 
 typedef struct rows_shape {
   int64_t rows, length;
-  int64_t kind; /* softmax: 1 for the logarithm; layer norm: 1 with weight and bias */
+  int64_t affine; /* layer norm with weight and bias */
   double eps;
 } rows_shape;
 
@@ -68,15 +71,14 @@ static dnnl_status_t build_softmax(const void *shape, dnnl_engine_t engine, cons
   ports[1] = (intact_dnnl_port){DNNL_ARG_DST, true, md};
   *n_ports = 2;
   if (status == dnnl_success) {
-    status = dnnl_softmax_v2_forward_desc_init(&d, dnnl_forward_inference, s->kind == 1 ? dnnl_softmax_log : dnnl_softmax_accurate,
-                                               &md, &md, 1);
+    status = dnnl_softmax_v2_forward_desc_init(&d, dnnl_forward_inference, dnnl_softmax_accurate, &md, &md, 1);
   }
   return status == dnnl_success ? dnnl_primitive_desc_create(desc, &d, attr, engine, NULL) : status;
 }
 
-intact_status intact__float_softmax(intact_context *context, int64_t rows, int64_t length, bool logarithm, const float *x, float *y,
+intact_status intact__float_softmax(intact_context *context, int64_t rows, int64_t length, const float *x, float *y,
                                     bool *done) {
-  const rows_shape s = {rows, length, logarithm, 0};
+  const rows_shape s = {rows, length, 0, 0};
   const intact_dnnl_recipe recipe = {build_softmax, &s, sizeof s};
   return intact__dnnl_run(context, &recipe, (void *[]){input(x), y}, NULL, done);
 }
@@ -96,8 +98,9 @@ static dnnl_status_t build_layer_norm(const void *shape, dnnl_engine_t engine, c
   ports[1] = (intact_dnnl_port){DNNL_ARG_DST, true, md};
   ports[2] = (intact_dnnl_port){DNNL_ARG_SCALE, false, affine};
   ports[3] = (intact_dnnl_port){DNNL_ARG_SHIFT, false, affine};
-  *n_ports = s->kind == 1 ? 4 : 2;
-  unsigned flags = s->kind == 1 ? (unsigned)dnnl_use_scale | (unsigned)dnnl_use_shift : (unsigned)dnnl_normalization_flags_none;
+  *n_ports = s->affine != 0 ? 4 : 2;
+  unsigned flags =
+      s->affine != 0 ? (unsigned)dnnl_use_scale | (unsigned)dnnl_use_shift : (unsigned)dnnl_normalization_flags_none;
   if (status == dnnl_success) {
     status = dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, &md, &stat, (float)s->eps, flags);
   }
