@@ -78,6 +78,12 @@ void intact__mapping_release(intact_mapping *mapping) {
   intact__free(mapping->context, mapping);
 }
 
+void intact__mapping_forget(const intact_mapping *mapping, size_t offset, size_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = offset / page * page;
+  if (!mapping->data || bytes == 0 || offset >= mapping->bytes || bytes > mapping->bytes - offset) return;
+  madvise((char *)mapping->data + begin, offset + bytes - begin, MADV_DONTNEED); /* a hint: failing costs memory only */
+}
+
 /* The file has no name until it is complete (O_TMPFILE), so that nothing is left behind however the process ends. Where the
    file system can't do that, it has a temporary name. */
 struct intact_writer {

@@ -14,6 +14,8 @@ const uint8_t *intact__mapping_data(const intact_mapping *mapping);
 size_t intact__mapping_bytes(const intact_mapping *mapping);
 intact_mapping *intact__mapping_retain(intact_mapping *mapping);
 void intact__mapping_release(intact_mapping *mapping); /* takes NULL */
+/* Lets the memory of `bytes` from `offset` on go until they are read again: who streams through a large file calls it behind. */
+void intact__mapping_forget(const intact_mapping *mapping, size_t offset, size_t bytes);
 
 /* A file that appears under its name only when committed: written to a temporary file in the same folder, synced, renamed.
    abort (or an interrupted process: signal handlers call intact__remove_unfinished_files) leaves nothing behind. */

@@ -108,6 +108,8 @@ static intact_status fill(intact_data *data, const intact_data_part *part, int64
     const intact_tensor *tensor;
     INTACT_TRY(intact__samples_tensor(data, part, i, &tensor));
     INTACT_TRY(intact__normalise(data, i, tensor, first, count, batch[i], at));
+    const int64_t elements = intact__samples_elements(&data->inputs[i]);
+    intact__tensor_forget(tensor, first * elements, count * elements);
   }
   return INTACT_OK;
 }

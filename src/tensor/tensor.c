@@ -137,6 +137,14 @@ intact_status intact__tensor_map(intact_context *context, intact_dtype dtype, in
   return INTACT_OK;
 }
 
+void intact__tensor_forget(const intact_tensor *tensor, int64_t first, int64_t count) {
+  const intact_mapping *mapping = tensor->storage->mapping;
+  if (!mapping || count < 1 || first < 0 || first > tensor->count || count > tensor->count - first) return;
+  const size_t bits = (size_t)intact_dtype_bits(tensor->dtype), begin = (size_t)first * bits / 8;
+  const size_t offset = (size_t)((const uint8_t *)tensor->data - intact__mapping_data(mapping));
+  intact__mapping_forget(mapping, offset + begin, ((size_t)(first + count) * bits + 7) / 8 - begin);
+}
+
 intact_status intact_tensor_share(const intact_tensor *tensor, int rank, const int64_t *dims, intact_tensor **other) {
   char from[200], to[200];
   int64_t count = tensor->count;

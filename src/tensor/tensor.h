@@ -25,6 +25,8 @@ intact_status intact__tensor_create_raw(intact_context *context, intact_dtype dt
 /* Elements inside a mapping (which is retained). The caller has checked the range. */
 intact_status intact__tensor_map(intact_context *context, intact_dtype dtype, int rank, const int64_t *dims,
                                  intact_mapping *mapping, size_t offset, intact_tensor **tensor);
+/* Lets the memory of elements first .. first+count-1 go when they lie in a mapping (see intact__mapping_forget). */
+void intact__tensor_forget(const intact_tensor *tensor, int64_t first, int64_t count);
 intact_status intact__tensor_scalar_f32(intact_context *context, float value, intact_tensor **tensor);
 intact_status intact__tensor_from_s64(intact_context *context, int rank, const int64_t *dims, const int64_t *values,
                                       intact_tensor **tensor);

@@ -194,6 +194,44 @@ static void folder_of_files(void **state) {
   intact_context_destroy(context);
 }
 
+static int64_t resident_kb(void) {
+  char line[200];
+  long long kb = -1;
+  FILE *file = fopen("/proc/self/status", "r");
+  if (!file) return -1;
+  while (fgets(line, sizeof line, file)) sscanf(line, "RssFile: %lld kB", &kb);
+  fclose(file);
+  return kb;
+}
+
+/* Streaming through 64 MB of bytes keeps no more of the file in memory than a batch. */
+static void fixed_memory(void **state) {
+  (void)state;
+  intact_context *context = test_context(1);
+  intact_graph *graph = one_input(context, INTACT_F32, 2, (const int64_t[]){-1, 1 << 16});
+  intact_tensor *bytes, *batch;
+  assert_ok(context, intact_tensor_create(context, INTACT_U8, 2, (const int64_t[]){1024, 1 << 16}, &bytes));
+  for (int64_t i = 0; i < bytes->count; i += 4096) ((uint8_t *)bytes->data)[i] = (uint8_t)(i >> 12);
+  write_one(context, "large_set.npy", bytes);
+  intact_data *data;
+  assert_ok(context, intact_data_open(context, scratch_path("large_set.npy"), graph, NULL, &data));
+  const int64_t before = resident_kb();
+  int64_t most = 0;
+  for (int64_t first = 0; first < 1024; first += 16) {
+    assert_ok(context, intact_data_batch(data, first, 16, &batch));
+    for (int64_t i = 0; i < batch->count; i += 4096) {
+      assert_true(intact__f32(batch)[i] == (float)(uint8_t)((first * 65536 + i) >> 12) / 255.0f);
+    }
+    intact_tensor_destroy(batch);
+    if (resident_kb() > most) most = resident_kb();
+  }
+  if (before < 0) skip();
+  assert_true(most - before < 4096);
+  intact_data_close(data);
+  intact_graph_destroy(graph);
+  intact_context_destroy(context);
+}
+
 static void quantized_input(void **state) {
   (void)state;
   intact_context *context = test_context(1);
@@ -201,7 +239,13 @@ static void quantized_input(void **state) {
   intact_value *value;
   const float scale = 0.5f;
   const int32_t zero = 3;
-  intact_qparams q = {INTACT_PER_TENSOR_AFFINE, INTACT_U8, 0, 255, -1, 0, 1, &scale, &zero};
+  intact_qparams q = {.scheme = INTACT_PER_TENSOR_AFFINE,
+                      .dtype = INTACT_U8,
+                      .quant_max = 255,
+                      .axis = -1,
+                      .n = 1,
+                      .scale = &scale,
+                      .zero_point = &zero};
   assert_ok(context, intact__graph_create(context, "inputs", &graph));
   assert_ok(context, intact__graph_add_input(graph, "x", INTACT_U8, 2, (const int64_t[]){2, 3}, &value));
   assert_ok(context, intact__value_set_qparams(graph, value, &q));
@@ -309,13 +353,9 @@ static void idx_images(void **state) {
 int main(void) {
   char path[512];
   const struct CMUnitTest alone[] = {
-      cmocka_unit_test(bytes_per_channel),
-      cmocka_unit_test(other_types),
-      cmocka_unit_test(several_inputs),
-      cmocka_unit_test(folder_of_files),
-      cmocka_unit_test(quantized_input),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(labels),
+      cmocka_unit_test(bytes_per_channel), cmocka_unit_test(other_types),     cmocka_unit_test(several_inputs),
+      cmocka_unit_test(folder_of_files),   cmocka_unit_test(quantized_input), cmocka_unit_test(fixed_memory),
+      cmocka_unit_test(refusals),          cmocka_unit_test(labels),
   };
   const struct CMUnitTest with_samples[] = {cmocka_unit_test(idx_images)};
   const int failed = cmocka_run_group_tests(alone, make_scratch, drop_scratch);
