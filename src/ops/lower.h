@@ -29,10 +29,11 @@ const char *intact__check_mean(const intact_node *node);
 intact_status intact__lower_mean(intact_lower *lower);
 const char *intact__check_cat(const intact_node *node);
 intact_status intact__lower_cat(intact_lower *lower);
-const char *intact__check_pad(const intact_node *node); /* constant_pad_nd */
+const char *intact__check_pad(const intact_node *node); /* constant_pad_nd, reflection_pad ... */
 intact_status intact__lower_pad(intact_lower *lower);
 const char *intact__check_movement(const intact_node *node); /* results whose elements are elements of operand 0 */
 intact_status intact__lower_movement(intact_lower *lower);
+const char *intact__check_resize(const intact_node *node); /* movement when the mode is nearest */
 const char *intact__check_quantize(const intact_node *node);
 intact_status intact__lower_quantize(intact_lower *lower);
 const char *intact__check_dequantize(const intact_node *node);

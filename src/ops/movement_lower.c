@@ -250,3 +250,27 @@ static intact_status lower_moved(intact_lower *lower, bool has_padding, uint8_t 
 }
 
 intact_status intact__lower_movement(intact_lower *lower) { return lower_moved(lower, false, 0); }
+
+const char *intact__check_resize(const intact_node *node) {
+  return strcmp(intact__attr_string(node, "mode"), "nearest") == 0 ? intact__check_movement(node) : "it interpolates between elements";
+}
+
+/* ---- pad ---- */
+
+static bool is_constant_pad(const intact_node *node) { return strcmp(node->op->name, "constant_pad_nd") == 0; }
+
+const char *intact__check_pad(const intact_node *node) {
+  const char *why = intact__check_movement(node);
+  if (why != NULL || !is_constant_pad(node)) return why;
+  return one_grid(node->operands[0], node->results[0]) ? NULL : "input and output differ in qparams";
+}
+
+intact_status intact__lower_pad(intact_lower *lower) {
+  const intact_node *node = lower->node;
+  if (!is_constant_pad(node)) return lower_moved(lower, false, 0);
+  const intact_qparams *q = node->operands[0]->qparams;
+  const intact_value *given = node->n_operands > 2 ? node->operands[2] : NULL;
+  double value = given != NULL && given->constant->count == 1 ? intact__tensor_get_f64(given->constant, 0) : intact__attr_float(node, "value");
+  intact_affine affine = intact__affine(q->scale[0], q->zero_point[0], q->quant_min, q->quant_max);
+  return lower_moved(lower, true, (uint8_t)intact__quantize_one((float)value, &affine));
+}

@@ -268,6 +268,8 @@ static intact_status pad_grad(intact_grad *grad, pad_mode mode, const char *name
       .grad = op##_grad,                                                                                \
       .quant = {.result = INTACT_RESULT_SAME_AS},                                                       \
       .int_layout = INTACT_INT_ANY,                                                                     \
+      .check_int = intact__check_pad,                                                                   \
+      .lower_int = intact__lower_pad,                                                                   \
       .on_integers = true,                                                                              \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                           \
   };
@@ -367,6 +369,9 @@ const intact_op intact_op_roll = {
     .eval_f32 = roll_eval,
     .grad = roll_grad,
     .quant = {.result = INTACT_RESULT_SAME_AS},
+    .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_movement,
+    .lower_int = intact__lower_movement,
     .on_integers = true,
     .aliases = INTACT_ALIASES(INTACT_ATEN("roll")),
 };

@@ -137,6 +137,23 @@ static bool has_gap(const intact_value *x, const bool *is_axis, bool channels_la
   return false;
 }
 
+/* Without the averaged axes, the rest of N, spatial..., C is the order that a result of rank >= 3 must have: axis 1 of the result
+   comes last. */
+static bool order_fits(const intact_value *x, const intact_value *y, const bool *is_axis) {
+  if (x->rank < 3 || y->rank < 3 || y->rank == x->rank) return true;
+  int kept[INTACT_MAX_RANK], n = 0, expected = 0;
+  for (int i = 0; i < x->rank; i++)
+    if (!is_axis[i]) kept[n++] = i;
+  for (int i = 0; i < x->rank; i++) {
+    int axis = i > 0 ? (i + 1 < x->rank ? i + 1 : 1) : i;
+    if (is_axis[axis]) continue;
+    int want = expected == 0 ? 0 : expected + 1 < n ? expected + 1 : 1;
+    if (kept[want] != axis) return false;
+    expected++;
+  }
+  return true;
+}
+
 const char *intact__check_mean(const intact_node *node) {
   const intact_value *x = node->operands[0];
   bool is_axis[INTACT_MAX_RANK];
@@ -145,6 +162,7 @@ const char *intact__check_mean(const intact_node *node) {
   for (int i = 1; i < node->n_operands; i++)
     if (node->operands[i] != NULL) return "the axes are an operand";
   if (x->rank < 1 || !mean_axes(node, x->rank, is_axis)) return "the axes are not known";
+  if (!order_fits(x, node->results[0], is_axis)) return "the result would lie in another order";
   return has_gap(x, is_axis, x->rank >= 3) ? "the averaged axes are not neighbours with channels last" : NULL;
 }
 

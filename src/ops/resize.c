@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/lower.h"
+
 /* ---- which rule a row means ---- */
 
 static bool has_attr(const intact_node *node, const char *name) {
@@ -268,8 +270,9 @@ static intact_status grad_resize(intact_grad *grad) {
 #define NEAREST_ATTRS INTACT_ATTRS(SIZE_ATTRS)
 #define CORNER_ATTRS INTACT_ATTRS(SIZE_ATTRS, INTACT_BOOL_ATTR("align_corners", 0))
 
+/* Traits and integer form of rows that pick elements. */
 #define CHOICE \
-  { .result = INTACT_RESULT_SAME_AS, .same_as = 0 }
+  {.result = INTACT_RESULT_SAME_AS, .same_as = 0}, .check_int = intact__check_movement, .lower_int = intact__lower_movement
 #define MIXTURE \
   { .result = INTACT_RESULT_OWN }
 
@@ -282,7 +285,7 @@ static intact_status grad_resize(intact_grad *grad) {
       .eval_f32 = eval_resize,                                    \
       .grad = grad_resize,                                        \
       .quant = traits,                                            \
-      .int_layout = INTACT_INT_ROWS,                              \
+      .int_layout = INTACT_INT_ANY,                               \
       .aliases = aliases_list,                                    \
   };
 #define NAMES(op) INTACT_ALIASES(INTACT_ATEN_AS(op, NULL, "upsample"), INTACT_ATEN_AS(op ".vec", NULL, "upsample"))
@@ -332,7 +335,9 @@ const intact_op intact_op_resize = {
     .eval_f32 = eval_resize,
     .grad = grad_resize,
     .quant = MIXTURE,
-    .int_layout = INTACT_INT_ROWS,
+    .int_layout = INTACT_INT_ANY,
+    .check_int = intact__check_resize,
+    .lower_int = intact__lower_movement,
     .aliases = INTACT_ALIASES(INTACT_ONNX_AS("Resize",
                                              "mode=mode,coordinate_transformation_mode=coordinate_transformation_mode,"
                                              "nearest_mode=nearest_mode,cubic_coeff_a="
