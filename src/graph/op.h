@@ -156,6 +156,9 @@ typedef struct intact_quant_traits {
   void (*clamp_range)(const intact_node *node, double *low, double *high);
   /* x -> y(x) per element with no other input than attributes: can become a 256-entry table. */
   bool is_unary_map;
+  /* y(s x) = s y(x) for s > 0 that differs by channel, as long as no element of y mixes channels: pooling, means, leaky relu.
+     Data movement and clamps to 0..inf need not say it. */
+  bool is_homogeneous;
 } intact_quant_traits;
 
 /* Physical order of the integer kernels' operands. CHANNELS_LAST: rank >= 3 data lie N, spatial..., C. */

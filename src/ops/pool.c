@@ -273,9 +273,9 @@ static intact_status grad_pool(intact_grad *grad) {
 
 #define X_OPERAND INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0})
 #define SAME_AS_X \
-  { .result = INTACT_RESULT_SAME_AS, .same_as = 0 }
+  { .result = INTACT_RESULT_SAME_AS, .same_as = 0, .is_homogeneous = true }
 #define OWN_RANGE \
-  { .result = INTACT_RESULT_OWN }
+  { .result = INTACT_RESULT_OWN, .is_homogeneous = true }
 #define NO_ALIAS
 
 #define MAX_POOL_ROW(R, suffix, results, onnx)                                                                     \

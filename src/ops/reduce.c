@@ -11,6 +11,7 @@
   INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}), INTACT_RESULTS("y")
 
 #define OWN_RANGE {.result = INTACT_RESULT_OWN}
+#define MEAN_RANGE {.result = INTACT_RESULT_OWN, .is_homogeneous = true}
 #define KEPT_RANGE {.result = INTACT_RESULT_SAME_AS}
 #define NO_RANGE {.result = INTACT_RESULT_NONE, .no_quantize = true}
 #define ATTRIBUTES(...) INTACT_ATTRS(INTACT_A_INTS("dim"), KEEPDIM, __VA_ARGS__)
@@ -75,7 +76,7 @@ static void mean_d(const double *v, int64_t n, double r, double d, double *dv, c
 static const intact_reduction mean_def = {mean_real, NULL, mean_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(mean)
 #define MEAN_LOWERING .check_int = intact__check_mean, .lower_int = intact__lower_mean,
-REDUCTION_ROW(MEAN_LOWERING, mean, "y = mean over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, OWN_RANGE,
+REDUCTION_ROW(MEAN_LOWERING, mean, "y = mean over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, MEAN_RANGE,
               INTACT_ATEN("mean"), INTACT_ATEN("mean.dim"), ONNX_REDUCE("ReduceMean"), OPENVINO_REDUCE("ReduceMean"))
 
 static double prod_real(const double *v, int64_t n, const double *p) {
