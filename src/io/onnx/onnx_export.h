@@ -68,8 +68,17 @@ intact_status intact__onnx_out_result(intact_onnx_out *out, Onnx__NodeProto *nod
 intact_status intact__onnx_out_int(intact_onnx_out *out, Onnx__NodeProto *node, const char *name, int64_t value);
 intact_status intact__onnx_out_float(intact_onnx_out *out, Onnx__NodeProto *node, const char *name, double value);
 intact_status intact__onnx_out_string(intact_onnx_out *out, Onnx__NodeProto *node, const char *name, const char *value);
+intact_status intact__onnx_out_strings(intact_onnx_out *out, Onnx__NodeProto *node, const char *name, int n,
+                                       const char *const *values);
 intact_status intact__onnx_out_ints(intact_onnx_out *out, Onnx__NodeProto *node, const char *name, int n,
                                     const int64_t *values);
+
+/* A node of one or two (b not NULL) inputs with an output of its own, named after the source and `suffix`. */
+intact_status intact__onnx_out_step(intact_onnx_out *out, const intact_node *source, const char *op, const char *a,
+                                    const char *b, const char *suffix, const char **result);
+/* The same whose output is result 0 of the source. */
+intact_status intact__onnx_out_last(intact_onnx_out *out, const intact_node *source, const char *op, const char *a,
+                                    const char *b);
 
 /* Initializers; *name is what nodes read. */
 intact_status intact__onnx_out_tensor(intact_onnx_out *out, const char *base, const char *suffix,
@@ -98,12 +107,16 @@ typedef struct intact_onnx_out_row {
 extern const intact_onnx_out_row intact__onnx_out_elementwise[];
 extern const intact_onnx_out_row intact__onnx_out_neural[];
 extern const intact_onnx_out_row intact__onnx_out_quantized[];
+extern const intact_onnx_out_row intact__onnx_out_recurrent[];
 extern const intact_onnx_out_row intact__onnx_out_shape[];
 
 /* ---- quantized values (onnx_out_quantize.c) ---- */
 /* DequantizeLinear of a value that carries qparams into an output named `real`. */
 intact_status intact__onnx_out_dequantize(intact_onnx_out *out, const intact_node *source, const intact_value *codes,
                                           const char *real);
+/* The same of an initializer with qparams of its own; *real is the new output, named after `base`. */
+intact_status intact__onnx_out_dequantize_as(intact_onnx_out *out, const char *codes, const intact_qparams *qparams,
+                                             const char *base, const char **real);
 /* QuantizeLinear of `real` into a value that carries qparams, with a Clip before it where the range is narrower than the
  * type. */
 intact_status intact__onnx_out_quantize(intact_onnx_out *out, const intact_node *source, const char *real,

@@ -37,6 +37,8 @@ intact_status intact__onnx_sparse_tensor(intact_onnx_file *file, const Onnx__Spa
 /* Our type for TensorProto.DataType; refuses strings, complex128 and unknown numbers (unsupported-type). */
 intact_status intact__onnx_dtype(intact_context *context, int64_t type, const char *what, intact_dtype *dtype);
 int intact__onnx_dtype_number(intact_dtype dtype);
+/* A new tensor with dims[d] = from->dims[perm[d]]. */
+intact_status intact__onnx_permute_tensor(const intact_tensor *from, const int *perm, intact_tensor **result);
 /* Text of a protobuf string field; "" for a missing one. */
 static inline const char *intact__onnx_text(const char *text) {
   return text == NULL ? "" : text;

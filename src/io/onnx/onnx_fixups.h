@@ -38,8 +38,6 @@ intact_status intact__onnx_cast(intact_onnx_node *node, const char *suffix, inta
                                 intact_value **result);
 /* The transposed matrix: a constant is turned, also one behind a dequantize node; else a permute node. */
 intact_status intact__onnx_transpose(intact_onnx_node *node, const char *suffix, intact_value *x, intact_value **result);
-/* A new tensor with dims[d] = from->dims[perm[d]]. */
-intact_status intact__onnx_permute_tensor(const intact_tensor *from, const int *perm, intact_tensor **result);
 
 /* ---- onnx_quantize.c ---- */
 /* qparams of constant scale and zero point (NULL: 0) for integers of `dtype` in the shape of `like`; *qparams is NULL when
