@@ -53,6 +53,11 @@ intact_qparams_rule intact__qparams_rule(intact_qscheme scheme, intact_dtype dty
   return rule;
 }
 
+intact_qparams_rule intact__block_rule(intact_range_mapping mapping, int64_t quant_min, int64_t quant_max, double eps) {
+  return (intact_qparams_rule){mapping, quant_min, quant_max, (quant_max + quant_min + 1) / 2,
+                               (float)(eps > 0 ? eps : INTACT_DEFAULT_EPS)};
+}
+
 static float as_finite(float v) {
   if (isnan(v)) return 0.0f;
   return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : v;

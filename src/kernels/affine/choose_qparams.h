@@ -32,6 +32,9 @@ typedef struct intact_qparams_rule {
 intact_qparams_rule intact__qparams_rule(intact_qscheme scheme, intact_dtype dtype, int64_t quant_min, int64_t quant_max,
                                          bool custom, double eps);
 
+/* Rule of torchao's block observers: the symmetric zero point is trunc((quant_max + quant_min + 1) / 2). */
+intact_qparams_rule intact__block_rule(intact_range_mapping mapping, int64_t quant_min, int64_t quant_max, double eps);
+
 /* Observer form (torch.ao _calculate_qparams, float32 throughout), for one range:
      affine:     lo = min(low, 0), hi = max(high, 0); s = max((hi - lo) / (qmax - qmin), eps); z = clamp(qmin - rne(lo / s))
      symmetric:  s = max(max(-lo, hi) / ((qmax - qmin) / 2), eps); z fixed

@@ -35,27 +35,10 @@ static void destroy(intact_context *context, void *state) {
   intact__free(context, state);
 }
 
-/* Takes the range of a batch into range i. */
-static void take(min_max_state *s, int64_t i, const intact_min_max *batch) {
-  s->base.counts.non_finite += batch->non_finite;
-  if (!(batch->low <= batch->high)) return; /* nothing finite */
-  float *low = &s->base.low[i], *high = &s->base.high[i];
-  if (!(*low <= *high)) {
-    *low = batch->low;
-    *high = batch->high;
-  } else if (s->averaging) {
-    *low = *low + s->constant * (batch->low - *low);
-    *high = *high + s->constant * (batch->high - *high);
-  } else {
-    if (batch->low < *low) *low = batch->low;
-    if (batch->high > *high) *high = batch->high;
-  }
-}
-
 static intact_status update_tensor(intact_context *context, min_max_state *s, const intact_tensor *x) {
   intact_min_max batch;
   INTACT_TRY(intact__tensor_min_max(context, x, &batch));
-  take(s, 0, &batch);
+  intact__observer_take(&s->base, 0, &batch, s->averaging, s->constant);
   return INTACT_OK;
 }
 
@@ -69,7 +52,7 @@ static intact_status update_channels(intact_context *context, min_max_state *s, 
   if (!batch) return intact__no_memory(context, (size_t)n * sizeof *batch);
   for (int64_t i = 0; i < n; i++) batch[i] = (intact_min_max)INTACT_MIN_MAX_START;
   intact__tensor_min_max_axis(context, x, s->axis, batch);
-  for (int64_t i = 0; i < n; i++) take(s, i, &batch[i]);
+  for (int64_t i = 0; i < n; i++) intact__observer_take(&s->base, i, &batch[i], s->averaging, s->constant);
   intact__free(context, batch);
   return INTACT_OK;
 }
@@ -84,22 +67,10 @@ static intact_status update(intact_context *context, void *state, const intact_t
   return status;
 }
 
-/* An average can only be taken over as a whole: by a state that has seen nothing. */
 static intact_status merge(intact_context *context, void *state, const void *other) {
   min_max_state *s = state;
   const min_max_state *o = other;
-  if (o->base.counts.batches == 0) return INTACT_OK;
-  if (s->averaging && s->base.counts.batches > 0)
-    INTACT_FAIL(context, WRONG_USE, s->base.row->name, "observer %s: moving averages of two runs can't be merged", s->base.row->name);
-  if (o->base.n > 0) INTACT_TRY(intact__observer_set_n(context, &s->base, o->base.n));
-  for (int64_t i = 0; i < o->base.n; i++) {
-    intact_min_max range = {o->base.low[i], o->base.high[i], 0};
-    take(s, i, &range);
-  }
-  s->base.counts.values += o->base.counts.values;
-  s->base.counts.non_finite += o->base.counts.non_finite;
-  s->base.counts.batches += o->base.counts.batches;
-  return INTACT_OK;
+  return intact__observer_merge_ranges(context, &s->base, &o->base, s->averaging);
 }
 
 static intact_status save(intact_context *context, const void *state, const char *prefix, intact_tensor_set *set) {

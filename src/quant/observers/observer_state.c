@@ -55,18 +55,24 @@ double intact__observer_option(const intact_observer *row, const intact_quant_sp
   return value;
 }
 
+void intact__observer_option_text(const intact_observer *row, const intact_quant_spec *spec, const char *name, char *text) {
+  text[0] = 0;
+  if (!find_option(spec->options, name, text)) find_option(row->options, name, text);
+}
+
 intact_status intact__observer_check_options(intact_context *context, const intact_observer *row, const intact_quant_spec *spec) {
   for (const char *at = spec->options; at && *at;) {
     const char *end = strchr(at, ',');
     size_t n = end ? (size_t)(end - at) : strlen(at);
     const char *equals = memchr(at, '=', n);
-    char name[64] = "", value[64];
+    char name[64] = "", value[64], otherwise[64];
     if (equals && (size_t)(equals - at) < sizeof name) memcpy(name, at, (size_t)(equals - at));
-    if (!name[0] || !find_option(row->options, name, value))
+    if (!name[0] || !find_option(row->options, name, otherwise))
       INTACT_FAIL(context, WRONG_USE, row->name, "observer %s has no option '%.*s'; it takes: %s", row->name, (int)n, at,
                   row->options[0] ? row->options : "none");
     double number;
-    if (!find_option(spec->options, name, value) || !intact__parse_double(value, &number))
+    if (!find_option(spec->options, name, value) ||
+        (intact__parse_double(otherwise, &number) && !intact__parse_double(value, &number)))
       INTACT_FAIL(context, WRONG_USE, row->name, "observer %s: option '%.*s' is not a number", row->name, (int)n, at);
     at = end ? end + 1 : NULL;
   }
@@ -168,6 +174,40 @@ void intact__tensor_min_max_axis(intact_context *context, const intact_tensor *x
   if (x->count > 0) intact__parallel(context, job.length, work < PIECE ? PIECE / work : 1, min_max_channels, &job);
 }
 
+/* ---- ranges ---- */
+
+void intact__observer_take(intact_observer_state *state, int64_t i, const intact_min_max *batch, bool averaging, float constant) {
+  state->counts.non_finite += batch->non_finite;
+  if (!(batch->low <= batch->high)) return; /* nothing finite */
+  float *low = &state->low[i], *high = &state->high[i];
+  if (!(*low <= *high)) {
+    *low = batch->low;
+    *high = batch->high;
+  } else if (averaging) {
+    *low = *low + constant * (batch->low - *low);
+    *high = *high + constant * (batch->high - *high);
+  } else {
+    if (batch->low < *low) *low = batch->low;
+    if (batch->high > *high) *high = batch->high;
+  }
+}
+
+intact_status intact__observer_merge_ranges(intact_context *context, intact_observer_state *state,
+                                            const intact_observer_state *other, bool averaging) {
+  if (other->counts.batches == 0) return INTACT_OK;
+  if (averaging && state->counts.batches > 0)
+    INTACT_FAIL(context, WRONG_USE, state->row->name, "observer %s: moving averages of two runs can't be merged", state->row->name);
+  if (other->n > 0) INTACT_TRY(intact__observer_set_n(context, state, other->n));
+  for (int64_t i = 0; i < other->n; i++) {
+    intact_min_max range = {other->low[i], other->high[i], 0};
+    intact__observer_take(state, i, &range, false, 0.0f);
+  }
+  state->counts.values += other->counts.values;
+  state->counts.non_finite += other->counts.non_finite;
+  state->counts.batches += other->counts.batches;
+  return INTACT_OK;
+}
+
 /* ---- qparams ---- */
 
 intact_status intact__range_qparams(intact_context *context, const intact_quant_spec *spec, int64_t n, const float *low,
@@ -243,19 +283,61 @@ static intact_status add_named(intact_context *context, intact_tensor_set *set, 
 
 intact_status intact__observer_save_f32(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
                                         int64_t n, const float *values) {
+  return intact__observer_save_shaped(context, set, prefix, name, n < 0 ? 0 : 1, &n, values);
+}
+
+intact_status intact__observer_save_shaped(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                           int rank, const int64_t *dims, const float *values) {
   intact_tensor *tensor;
-  INTACT_TRY(intact_tensor_create(context, INTACT_F32, n < 0 ? 0 : 1, n < 0 ? NULL : &n, &tensor));
-  if (tensor->count > 0) memcpy(tensor->data, values, (size_t)tensor->count * sizeof *values);
+  INTACT_TRY(intact_tensor_create(context, INTACT_F32, rank, dims, &tensor));
+  if (values && tensor->count > 0) memcpy(tensor->data, values, (size_t)tensor->count * sizeof *values);
   return add_named(context, set, prefix, name, tensor);
+}
+
+intact_status intact__observer_save_s64(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                        int64_t n, const int64_t *values) {
+  intact_tensor *tensor;
+  INTACT_TRY(intact__tensor_from_s64(context, 1, &n, values, &tensor));
+  return add_named(context, set, prefix, name, tensor);
+}
+
+intact_status intact__observer_save_tensor(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                           const intact_tensor *tensor) {
+  intact_tensor *shared;
+  INTACT_TRY(intact_tensor_share(tensor, 0, NULL, &shared));
+  return add_named(context, set, prefix, name, shared);
+}
+
+intact_status intact__observer_find_tensor(intact_context *context, const intact_tensor_set *set, const char *prefix,
+                                           const char *name, const intact_tensor **tensor) {
+  intact_text text;
+  intact_status status = full_name(context, prefix, name, &text);
+  if (status == INTACT_OK) *tensor = intact_tensor_set_find(set, text.data);
+  intact__text_fini(&text);
+  return status;
+}
+
+intact_status intact__observer_find_s64(intact_context *context, const intact_tensor_set *set, const char *prefix,
+                                        const char *name, int capacity, int64_t *values, int *n) {
+  intact_text text;
+  intact_status status = full_name(context, prefix, name, &text);
+  const intact_tensor *found = status == INTACT_OK ? intact_tensor_set_find(set, text.data) : NULL;
+  if (status == INTACT_OK && !found)
+    status = intact__fail(context, INTACT_MISSING_ENTRY, text.data, __FILE__, __LINE__,
+                          "saved observer: tensor '%s' is missing; was it saved by another observer?", text.data);
+  if (status == INTACT_OK && (found->dtype != INTACT_S64 || found->count > capacity))
+    status = intact__fail(context, INTACT_TYPE_MISMATCH, text.data, __FILE__, __LINE__,
+                          "saved observer: tensor '%s' must be a list of at most %d s64", text.data, capacity);
+  intact__text_fini(&text);
+  for (int64_t i = 0; status == INTACT_OK && i < found->count; i++) values[i] = intact__tensor_get_s64(found, i);
+  if (status == INTACT_OK) *n = (int)found->count;
+  return status;
 }
 
 intact_status intact__observer_save_counts(intact_context *context, const intact_observer_state *state, const char *prefix,
                                            intact_tensor_set *set) {
-  int64_t three = 3;
-  int64_t counts[3] = {state->counts.values, state->counts.non_finite, state->counts.batches};
-  intact_tensor *tensor;
-  INTACT_TRY(intact__tensor_from_s64(context, 1, &three, counts, &tensor));
-  return add_named(context, set, prefix, "counts", tensor);
+  const int64_t counts[3] = {state->counts.values, state->counts.non_finite, state->counts.batches};
+  return intact__observer_save_s64(context, set, prefix, "counts", 3, counts);
 }
 
 intact_status intact__observer_save_ranges(intact_context *context, const intact_observer_state *state, const char *prefix,
@@ -275,10 +357,9 @@ intact_status intact__observer_find_f32(intact_context *context, const intact_te
   if (status == INTACT_OK && !found && required)
     status = intact__fail(context, INTACT_MISSING_ENTRY, text.data, __FILE__, __LINE__,
                           "saved observer: tensor '%s' is missing; was it saved by another observer?", text.data);
-  if (status == INTACT_OK && found && (found->dtype != INTACT_F32 || found->rank > 1))
+  if (status == INTACT_OK && found && found->dtype != INTACT_F32)
     status = intact__fail(context, INTACT_TYPE_MISMATCH, text.data, __FILE__, __LINE__,
-                          "saved observer: tensor '%s' must be f32 of rank 0 or 1, it is %s of rank %d", text.data,
-                          intact_dtype_text(found->dtype), found->rank);
+                          "saved observer: tensor '%s' must be f32, it is %s", text.data, intact_dtype_text(found->dtype));
   intact__text_fini(&text);
   if (status == INTACT_OK) *tensor = found;
   return status;

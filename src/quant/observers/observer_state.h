@@ -22,7 +22,9 @@ intact_status intact__observer_check(intact_context *context, const intact_obser
                                      bool dynamic);
 /* Option `name` of the spec's "name=value,..." or its default in row->options. */
 double intact__observer_option(const intact_observer *row, const intact_quant_spec *spec, const char *name);
-/* Every option is one of row->options and a number. */
+/* The same as text (of at most 63 characters). */
+void intact__observer_option_text(const intact_observer *row, const intact_quant_spec *spec, const char *name, char *text);
+/* Every option is one of row->options; a number where the default is one. */
 intact_status intact__observer_check_options(intact_context *context, const intact_observer *row, const intact_quant_spec *spec);
 
 /* Grows the ranges to n, new ones empty; refuses another n once set. */
@@ -37,6 +39,13 @@ intact_status intact__tensor_min_max(intact_context *context, const intact_tenso
 /* The same per index of `axis`; result has dims[axis] entries that hold INTACT_MIN_MAX_START. */
 void intact__tensor_min_max_axis(intact_context *context, const intact_tensor *x, int axis, intact_min_max *result);
 
+/* Takes the range of a batch into range i: run = batch at first, then the wider of both, or run + constant * (batch - run).
+   Nothing finite in the batch: nothing changes but the count. */
+void intact__observer_take(intact_observer_state *state, int64_t i, const intact_min_max *batch, bool averaging, float constant);
+/* state += other for ranges and counts. An average is taken over as a whole, by a state that has seen nothing, or refused. */
+intact_status intact__observer_merge_ranges(intact_context *context, intact_observer_state *state,
+                                            const intact_observer_state *other, bool averaging);
+
 /* qparams of n ranges by the spec's scheme. n = 0: scale 1, zero point 0, per tensor. */
 intact_status intact__range_qparams(intact_context *context, const intact_quant_spec *spec, int64_t n, const float *low,
                                     const float *high, intact_arena *arena, intact_qparams **qparams);
@@ -44,6 +53,18 @@ intact_status intact__range_qparams(intact_context *context, const intact_quant_
 /* prefix + name in the set: a float32 tensor of rank 0 (n < 0) or 1. */
 intact_status intact__observer_save_f32(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
                                         int64_t n, const float *values);
+intact_status intact__observer_save_shaped(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                           int rank, const int64_t *dims, const float *values);
+intact_status intact__observer_save_s64(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                        int64_t n, const int64_t *values);
+/* Another handle on a tensor of any type; its counterpart gives NULL when there is none. */
+intact_status intact__observer_save_tensor(intact_context *context, intact_tensor_set *set, const char *prefix, const char *name,
+                                           const intact_tensor *tensor);
+intact_status intact__observer_find_tensor(intact_context *context, const intact_tensor_set *set, const char *prefix,
+                                           const char *name, const intact_tensor **tensor);
+/* A list of at most `capacity` integers; refuses a missing one. */
+intact_status intact__observer_find_s64(intact_context *context, const intact_tensor_set *set, const char *prefix,
+                                        const char *name, int capacity, int64_t *values, int *n);
 /* min_val, max_val (0-d for per-tensor rows) and counts [values, non_finite, batches]. */
 intact_status intact__observer_save_ranges(intact_context *context, const intact_observer_state *state, const char *prefix,
                                            intact_tensor_set *set);
@@ -54,7 +75,7 @@ intact_status intact__observer_save_counts(intact_context *context, const intact
                                            intact_tensor_set *set);
 intact_status intact__observer_load_counts(intact_context *context, intact_observer_state *state, const char *prefix,
                                            const intact_tensor_set *set);
-/* NULL when it is missing, of another rank, or not float; `required` makes that a failure. */
+/* NULL when it is missing, or not float; `required` makes that a failure. */
 intact_status intact__observer_find_f32(intact_context *context, const intact_tensor_set *set, const char *prefix,
                                         const char *name, bool required, const intact_tensor **tensor);
 
