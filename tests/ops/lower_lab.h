@@ -37,7 +37,14 @@ static inline int lab_random(lab *l, int n) { return (int)(test_random(&l->rando
 
 static inline void lab_set_qparams(lab *l, intact_value *value, intact_dtype dtype, int axis, int64_t n, const float *scale,
                                    const int32_t *zero, int64_t low, int64_t high) {
-  intact_qparams q = {axis < 0 ? INTACT_PER_TENSOR_AFFINE : INTACT_PER_CHANNEL_AFFINE, dtype, low, high, axis, 0, n, scale, zero};
+  intact_qparams q = {.scheme = axis < 0 ? INTACT_PER_TENSOR_AFFINE : INTACT_PER_CHANNEL_AFFINE,
+                      .dtype = dtype,
+                      .quant_min = low,
+                      .quant_max = high,
+                      .axis = axis,
+                      .n = n,
+                      .scale = scale,
+                      .zero_point = zero};
   assert_ok(l->context, intact__value_set_qparams(l->graph, value, &q));
 }
 
