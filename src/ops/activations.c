@@ -169,7 +169,7 @@ WITH_ATTRS(hardshrink, "y = 0 where |x| <= lambd, else x.", (INTACT_A_FLOAT("lam
 INTACT_FLOAT_LOOPS(1, softshrink, v > P(0) ? v - P(1) : v < -P(0) ? v + P(1) : 0 * v)
 INTACT_GRAD_1(softshrink, v >= -P(0) && v <= P(0) ? 0 : d)
 WITH_ATTRS(softshrink, "y = x moved by bias towards 0 where |x| > lambd, else 0.",
-           (INTACT_A_FLOAT("lambd", 0.5), INTACT_A_FLOAT("bias", 0.5)),
+           (INTACT_A_FLOAT("lambd", 0.5), INTACT_A_FLOAT("bias", 0.0)),
            /* shrink_bias: bias = lambd */
            INTACT_ATEN_AS("softshrink", "lambd=lambd", "shrink_bias"), INTACT_ONNX_AS("Shrink", "lambd=lambd,bias=bias", NULL))
 

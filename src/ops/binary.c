@@ -36,7 +36,10 @@ INTACT_GRAD_2(add, d, d *P(1))
 INTACT_ELEMENTWISE_WITH_GRAD(add, 2, .s64 = add_s64, .scalar = "other")
 BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add_grad, FUSES_CLAMP, INTACT_ATEN("add"),
            INTACT_ATEN("add.Tensor"), INTACT_ATEN("add.Scalar"), INTACT_ATEN("add_"), INTACT_ATEN("add_.Tensor"),
-           INTACT_ONNX_AS("Add", "", "scalar_operand"), INTACT_OPENVINO_AS("Add", "auto_broadcast=", "scalar_operand"))
+           /* scalar_operand: on export attribute other becomes a constant operand */
+           INTACT_ONNX_AS("Add", "", "scalar_operand"),
+           /* fold_operands: any number of operands becomes a chain of nodes with two */
+           INTACT_ONNX_AS("Sum", "", "fold_operands"), INTACT_OPENVINO_AS("Add", "auto_broadcast=", "scalar_operand"))
 
 INTACT_FLOAT_LOOPS(2, sub, v - P(1) * w)
 INTACT_INT_LOOP(2, sub, WRAP(v, -, WRAP(w, *, P(1))))
@@ -157,7 +160,6 @@ INTACT_GRAD_2(maximum, v == w ? d / 2 : v < w ? 0 : d, v == w ? d / 2 : v > w ? 
 INTACT_ELEMENTWISE_WITH_GRAD(maximum, 2, .s64 = maximum_s64, .scalar = "other")
 BINARY_ROW(maximum, "y = the larger of a and b.", (OTHER), maximum_grad, SHARED_RANGE, INTACT_ATEN("maximum"),
            INTACT_ATEN("max.other"),
-           /* fold_operands: any number of operands becomes a chain of nodes with two */
            INTACT_ONNX_AS("Max", "", "fold_operands"), INTACT_OPENVINO_AS("Maximum", "auto_broadcast=", "scalar_operand"))
 
 INTACT_FLOAT_LOOPS(2, minimum, v != v ? v : w != w ? w : v > w ? w : v)

@@ -115,6 +115,21 @@ static intact_walk make_walk(intact_tensor *const *x, int n, int rank, const int
   return intact__walk_make(n + 1, views);
 }
 
+/* Integers of 64 bits to a narrower type, wrapped as its own arithmetic would have. */
+static intact_status wrap_result(const intact_call *call, intact_dtype dtype, const intact_tensor *wide) {
+  intact_tensor *y = NULL;
+  int bits = intact_dtype_bits(dtype);
+  bool is_signed = intact_dtype_min(dtype) < 0;
+  INTACT_TRY(intact__call_result(call, 0, dtype, wide->rank, wide->dims, &y));
+  for (int64_t i = 0; i < wide->count; i++) {
+    uint64_t kept = (uint64_t)((const int64_t *)wide->data)[i];
+    if (bits < 64) kept &= ((uint64_t)1 << bits) - 1;
+    bool negative = is_signed && bits < 64 && (kept >> (bits - 1)) != 0;
+    intact__tensor_set_s64(y, i, negative ? (int64_t)kept - ((int64_t)1 << bits) : (int64_t)kept);
+  }
+  return INTACT_OK;
+}
+
 intact_status intact__elementwise_eval(const intact_call *call, const intact_elementwise *op) {
   intact_status status = INTACT_OK;
   intact_tensor *x[MAX_N] = {NULL}, *y = NULL, *made = NULL;
@@ -137,7 +152,9 @@ intact_status intact__elementwise_eval(const intact_call *call, const intact_ele
   intact__attr_numbers(call->node, job.p);
   intact_walk walk = make_walk(x, op->n, rank, dims);
   intact__walk_all(call->context, &walk, eval_row, &job);
-  if (!direct) {
+  if (!direct && intact_dtype_is_integer(dtype)) {
+    INTACT_TRY_TO(end, wrap_result(call, dtype, made));
+  } else if (!direct) {
     made = NULL;
     INTACT_TRY_TO(end, intact__give_result(call, 0, dtype, y));
   }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/move.h"
+#include "ops/scatter.h"
 
 static intact_status check_index(intact_infer *infer) {
   const intact_node *node = infer->node;
@@ -58,14 +59,6 @@ static int64_t walk_offset(const index_walk *walk, int64_t i) {
   return offset;
 }
 
-static void copy_element(intact_tensor *to, int64_t at, const intact_tensor *from, int64_t from_at) {
-  if (intact_dtype_is_float(to->dtype)) {
-    intact__tensor_set_f64(to, at, intact__tensor_get_f64(from, from_at));
-  } else {
-    intact__tensor_set_s64(to, at, intact__tensor_get_s64(from, from_at));
-  }
-}
-
 /* ---- gather ---- */
 
 static intact_status gather_infer(intact_infer *infer) {
@@ -84,7 +77,7 @@ static intact_status gather_eval(const intact_call *call) {
   intact_tensor *y = NULL;
   INTACT_TRY(open_walk(call->context, call->node, x, index, &walk));
   INTACT_TRY(intact__call_result(call, 0, x->dtype, index->rank, index->dims, &y));
-  for (int64_t i = 0; i < index->count; i++) copy_element(y, i, x, walk_offset(&walk, i));
+  for (int64_t i = 0; i < index->count; i++) intact__copy_element(y, i, x, walk_offset(&walk, i));
   return INTACT_OK;
 }
 
@@ -119,46 +112,17 @@ const intact_op intact_op_gather = {
 
 /* ---- scatter ---- */
 
-typedef enum scatter_kind { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN, SCATTER_UNKNOWN } scatter_kind;
-
-/* PyTorch's and ONNX's names of the same. */
-static scatter_kind kind_of(const intact_node *node) {
-  const struct {
-    const char *name;
-    scatter_kind kind;
-  } names[] = {{"none", SCATTER_SET}, {"", SCATTER_SET}, {"add", SCATTER_ADD}, {"sum", SCATTER_ADD}, {"multiply", SCATTER_MUL},
-               {"mul", SCATTER_MUL}, {"prod", SCATTER_MUL}, {"amax", SCATTER_MAX}, {"max", SCATTER_MAX}, {"amin", SCATTER_MIN},
-               {"min", SCATTER_MIN}};
-  const char *reduce = intact__attr_string(node, "reduce");
-  for (int i = 0; i < INTACT_COUNT_OF(names); i++) {
-    if (reduce == NULL || strcmp(reduce, names[i].name) == 0) return names[i].kind;
-  }
-  return SCATTER_UNKNOWN;
-}
-
 static intact_status scatter_infer(intact_infer *infer) {
   const intact_node *node = infer->node;
   const intact_value *x = node->operands[0];
   int axis = 0;
   INTACT_TRY(check_index(infer));
-  if (kind_of(node) == SCATTER_UNKNOWN) {
+  if (intact__scatter_kind(intact__attr_string(node, "reduce")) == INTACT_SCATTER_UNKNOWN) {
     INTACT_FAIL(infer->context, INVALID_VALUE, node->name, "scatter '%s': reduce is '%s'; it must be none, add, mul, max or min",
                 node->name, intact__attr_string(node, "reduce"));
   }
   if (x->rank >= 0) INTACT_TRY(intact__op_axis(infer->context, node, "dim", intact__attr_int(node, "dim"), x->rank, &axis));
   return intact__infer_like_first(infer);
-}
-
-/* Combines element `at` of y with element i of src (or the number). */
-static void combine(intact_tensor *y, int64_t at, const intact_tensor *src, int64_t i, double number, scatter_kind kind) {
-  if (kind == SCATTER_SET && src != NULL) {
-    copy_element(y, at, src, i);
-    return;
-  }
-  double b = src != NULL ? intact__tensor_get_f64(src, i) : number, a = intact__tensor_get_f64(y, at);
-  double combined = kind == SCATTER_ADD ? a + b : kind == SCATTER_MUL ? a * b : kind == SCATTER_MAX ? (b > a || b != b ? b : a)
-                    : kind == SCATTER_MIN ? (b < a || b != b ? b : a) : b;
-  intact__tensor_set_f64(y, at, combined);
 }
 
 /* The place of element i of the index in src, which may be larger than the index. */
@@ -194,9 +158,9 @@ static intact_status scatter_eval(const intact_call *call) {
   INTACT_TRY(intact__call_result(call, 0, x->dtype, x->rank, x->dims, &y));
   if (x->count > 0) memcpy(y->data, x->data, intact_tensor_bytes(x));
   double number = intact__attr_float(call->node, "value");
-  scatter_kind kind = kind_of(call->node);
+  intact_scatter_kind kind = intact__scatter_kind(intact__attr_string(call->node, "reduce"));
   for (int64_t i = 0; i < index->count; i++) {
-    combine(y, walk_offset(&walk, i), src, src != NULL ? source_place(index, src, i) : 0, number, kind);
+    intact__scatter_element(y, walk_offset(&walk, i), src, src != NULL ? source_place(index, src, i) : 0, number, kind);
   }
   return INTACT_OK;
 }
@@ -205,11 +169,11 @@ static intact_status scatter_eval(const intact_call *call) {
 static intact_status scatter_grad(intact_grad *grad) {
   const intact_tensor *x = grad->operands[0], *index = grad->operands[1], *dy = grad->d_results[0];
   const intact_tensor *src = grad->n_operands > 2 ? grad->operands[2] : NULL;
-  scatter_kind kind = kind_of(grad->node);
+  intact_scatter_kind kind = intact__scatter_kind(intact__attr_string(grad->node, "reduce"));
   index_walk walk;
   intact_tensor *dx = NULL, *d_src = NULL;
   if (dy == NULL) return INTACT_OK;
-  if (kind != SCATTER_SET && kind != SCATTER_ADD) {
+  if (kind != INTACT_SCATTER_SET && kind != INTACT_SCATTER_ADD) {
     INTACT_FAIL(grad->context, UNSUPPORTED_OP, grad->node->name, "scatter '%s': reduce '%s' has no gradient; none and add have one",
                 grad->node->name, intact__attr_string(grad->node, "reduce"));
   }
@@ -217,7 +181,7 @@ static intact_status scatter_grad(intact_grad *grad) {
   if (grad->needed[0]) {
     INTACT_TRY(intact__grad_operand(grad, 0, &dx));
     if (dx->count > 0) memcpy(dx->data, dy->data, intact_tensor_bytes(dx));
-    for (int64_t i = 0; i < index->count && kind == SCATTER_SET; i++) intact__f32(dx)[walk_offset(&walk, i)] = 0;
+    for (int64_t i = 0; i < index->count && kind == INTACT_SCATTER_SET; i++) intact__f32(dx)[walk_offset(&walk, i)] = 0;
   }
   if (src != NULL && grad->needed[2]) {
     INTACT_TRY(intact__grad_operand(grad, 2, &d_src));
@@ -243,5 +207,6 @@ const intact_op intact_op_scatter = {
                               INTACT_ATEN("scatter.reduce"), INTACT_ATEN("scatter.value_reduce"),
                               /* scatter_sum: reduce = add */
                               INTACT_ATEN_AS("scatter_add", "dim=dim", "scatter_sum"),
-                              INTACT_ONNX_AS("ScatterElements", "axis=dim,reduction=reduce", NULL)),
+                              INTACT_ONNX_AS("ScatterElements", "axis=dim,reduction=reduce", NULL),
+                              INTACT_ONNX_AS("Scatter", "axis=dim", NULL)),
 };

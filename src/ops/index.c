@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/move.h"
+#include "ops/scatter.h"
 
 /* Advanced indexing: index tensors on some axes (NULL: the whole axis), broadcast to one shape. Where the indexed axes are
    neighbours their shape takes their place, else it comes first. */
@@ -122,14 +123,6 @@ static int64_t indexed_offset(const index_plan *plan, const intact_tensor *x, in
   return offset;
 }
 
-static void copy_element(intact_tensor *to, int64_t at, const intact_tensor *from, int64_t from_at) {
-  if (intact_dtype_is_float(to->dtype)) {
-    intact__tensor_set_f64(to, at, intact__tensor_get_f64(from, from_at));
-  } else {
-    intact__tensor_set_s64(to, at, intact__tensor_get_s64(from, from_at));
-  }
-}
-
 /* ---- index ---- */
 
 static intact_status index_infer(intact_infer *infer) { return index_types(infer, 1); }
@@ -140,7 +133,7 @@ static intact_status index_eval(const intact_call *call) {
   intact_tensor *y = NULL;
   INTACT_TRY(plan_index(call, 1, &plan));
   INTACT_TRY(intact__call_result(call, 0, x->dtype, plan.rank, plan.dims, &y));
-  for (int64_t i = 0; i < y->count; i++) copy_element(y, i, x, indexed_offset(&plan, x, i));
+  for (int64_t i = 0; i < y->count; i++) intact__copy_element(y, i, x, indexed_offset(&plan, x, i));
   return INTACT_OK;
 }
 
@@ -202,8 +195,7 @@ static intact_status index_put_eval(const intact_call *call) {
       from += rest % plan.dims[k] * of_values.strides[k];
       rest /= plan.dims[k];
     }
-    if (!add) copy_element(y, at, values, from);
-    if (add) intact__tensor_set_f64(y, at, intact__tensor_get_f64(y, at) + intact__tensor_get_f64(values, from));
+    intact__scatter_element(y, at, values, from, 0, add ? INTACT_SCATTER_ADD : INTACT_SCATTER_SET);
   }
   return INTACT_OK;
 }
@@ -289,7 +281,7 @@ static intact_status gather_nd_eval(const intact_call *call) {
   INTACT_TRY(intact__call_result(call, 0, x->dtype, n, dims, &y));
   for (int64_t row = 0; row < plan.outer * plan.rows; row++) {
     int64_t from = nd_offset(&plan, x, index, row);
-    for (int64_t k = 0; k < plan.inner; k++) copy_element(y, row * plan.inner + k, x, from + k);
+    for (int64_t k = 0; k < plan.inner; k++) intact__copy_element(y, row * plan.inner + k, x, from + k);
   }
   return INTACT_OK;
 }
@@ -327,9 +319,9 @@ const intact_op intact_op_gather_nd = {
 
 static intact_status scatter_nd_infer(intact_infer *infer) {
   const char *reduction = intact__attr_string(infer->node, "reduction");
-  if (reduction != NULL && strcmp(reduction, "none") != 0 && strcmp(reduction, "add") != 0) {
-    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name, "scatter_nd '%s': reduction is '%s'; it must be none or add",
-                infer->node->name, reduction);
+  if (intact__scatter_kind(reduction) == INTACT_SCATTER_UNKNOWN) {
+    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name, "scatter_nd '%s': reduction is '%s'; it must be none, add, mul, max "
+                "or min", infer->node->name, reduction);
   }
   return intact__infer_like_first(infer);
 }
@@ -338,8 +330,7 @@ static intact_status scatter_nd_eval(const intact_call *call) {
   const intact_tensor *x = call->operands[0], *index = call->operands[1], *updates = call->operands[2];
   nd_plan plan;
   intact_tensor *y = NULL;
-  const char *reduction = intact__attr_string(call->node, "reduction");
-  bool add = reduction != NULL && strcmp(reduction, "add") == 0;
+  intact_scatter_kind kind = intact__scatter_kind(intact__attr_string(call->node, "reduction"));
   INTACT_TRY(plan_nd(call->context, call->node, x, index, 0, &plan));
   if (updates->count != plan.rows * plan.inner || updates->dtype != x->dtype) {
     return refuse_index(call->context, call->node, "the updates do not fit the places in number and type");
@@ -348,18 +339,14 @@ static intact_status scatter_nd_eval(const intact_call *call) {
   if (x->count > 0) memcpy(y->data, x->data, intact_tensor_bytes(x));
   for (int64_t row = 0; row < plan.rows; row++) {
     int64_t to = nd_offset(&plan, x, index, row);
-    for (int64_t k = 0; k < plan.inner; k++) {
-      int64_t from = row * plan.inner + k;
-      if (!add) copy_element(y, to + k, updates, from);
-      if (add) intact__tensor_set_f64(y, to + k, intact__tensor_get_f64(y, to + k) + intact__tensor_get_f64(updates, from));
-    }
+    for (int64_t k = 0; k < plan.inner; k++) intact__scatter_element(y, to + k, updates, row * plan.inner + k, 0, kind);
   }
   return INTACT_OK;
 }
 
 const intact_op intact_op_scatter_nd = {
     .name = "scatter_nd",
-    .doc = "y = x with y[index[i]] set to updates[i] (or updates added), the last axis of index holding coordinates.",
+    .doc = "y = x with y[index[i]] set to updates[i] (or combined with updates[i]), the last axis of index holding coordinates.",
     .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"index", INTACT_ROLE_INDEX, 0}, {"updates", INTACT_ROLE_ACTIVATION, 0}),
                INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_STRING("reduction", "none"))},
     .infer = scatter_nd_infer,
