@@ -2,6 +2,8 @@
 /* Post-training quantization in one call. */
 #include "graph/pass.h"
 #include "quant/annotate.h"
+#include "quant/bias_correction.h"
+#include "quant/equalize.h"
 
 typedef struct quantization {
   const intact_quantize_options *options;
@@ -15,11 +17,13 @@ static intact_status quantize(quantization *q, const intact_graph *model) {
   INTACT_TRY(intact_graph_copy(model, &q->reference));
   if (model->stage == INTACT_STAGE_FLOAT) INTACT_TRY(intact__run_passes(q->reference, INTACT_STAGE_FLOAT, INTACT_STAGE_FLOAT));
   INTACT_TRY(intact__annotate(q->reference, options, &q->notes));
+  if (options->equalize) INTACT_TRY(intact__equalize(q->reference, q->data, options->batch, &q->notes));
   INTACT_TRY(intact_graph_copy(q->reference, &q->result));
   INTACT_TRY(intact__prepare(q->result, &q->notes));
   INTACT_TRY(intact_calibrate(q->result, q->data, options->batch));
   INTACT_TRY(intact__convert(q->result, &q->notes));
-  return INTACT_OK;
+  if (options->bias_correction) INTACT_TRY(intact__correct_biases(q->result, q->reference, q->data, &q->notes));
+  return intact_graph_verify(q->result);
 }
 
 intact_status intact_quantize_with_reference(const intact_graph *model, intact_data *data,
