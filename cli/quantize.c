@@ -28,7 +28,7 @@ static const cli_option options[] = {
 enum { REPORT_SAMPLES = 128, BENCH_RUNS = 30 };
 
 typedef struct job {
-  intact_graph *model, *quantized, *integer;
+  intact_graph *model, *reference, *quantized, *integer; /* reference: the float network that was quantized, layer by layer */
   intact_data *data;
   intact_tensor *labels;
   intact_quantize_notes notes;
@@ -105,11 +105,11 @@ static int quantize(cli *c, job *j, const intact_quantize_options *o) {
   intact_status status = cli_open_data(c, j->model, &j->data, &wrong_use);
   if (wrong_use) return CLI_WRONG_USE;
   if (status == INTACT_OK && labels) status = intact_labels_read(c->context, labels, &j->labels);
-  if (status == INTACT_OK) status = intact_quantize(j->model, j->data, o, &j->quantized, &j->notes);
+  if (status == INTACT_OK) status = intact_quantize_with_reference(j->model, j->data, o, &j->reference, &j->quantized, &j->notes);
   if (status == INTACT_OK) status = intact_graph_copy(j->quantized, &j->integer);
   if (status == INTACT_OK) status = intact_to_integer(j->integer);
   if (status == INTACT_OK)
-    status = intact_compare(j->model, INTACT_ENGINE_FLOAT, j->integer, INTACT_ENGINE_INT, j->data, REPORT_SAMPLES, &j->report);
+    status = intact_compare(j->reference, INTACT_ENGINE_FLOAT, j->integer, INTACT_ENGINE_INT, j->data, REPORT_SAMPLES, &j->report);
   if (status == INTACT_OK) status = measure(c, j, o->batch);
   if (status == INTACT_OK) status = intact_model_write(ends_with(out, ".intact") ? j->integer : j->quantized, out, NULL);
   if (status != INTACT_OK) return cli_failed(c);
@@ -132,6 +132,7 @@ static int run(cli *c) {
   intact_data_close(j.data);
   intact_graph_destroy(j.integer);
   intact_graph_destroy(j.quantized);
+  intact_graph_destroy(j.reference);
   intact_graph_destroy(j.model);
   free(keep_float);
   return code;
