@@ -371,17 +371,9 @@ static intact_status evaluate(binding *b, const intact_node *node) {
   return status;
 }
 
-/* The row of the case's op; a padding in words makes it the overload of that name (conv2d.padding). */
-static const intact_op *find_row(const conf_case *c, const intact_alias **alias) {
-  char overload[200];
-  snprintf(overload, sizeof overload, "%s.padding", c->op);
-  const bool words = json_is_string(json_object_get(json_object_get(c->json, "attrs"), "padding"));
-  return intact__find_alias("aten", words ? overload : c->op, 0, alias);
-}
-
 intact_status conf_handle_float_op(conf_case *c) {
   binding b = {.c = c};
-  b.op = find_row(c, &b.alias);
+  b.op = intact__find_alias("aten", c->op, 0, &b.alias);
   if (!b.op) return conf_skip(c, c->op);
   choose_overload(&b);
   bind_inputs(&b);
