@@ -38,6 +38,7 @@ static intact_resize_rule upsample_rule(const intact_node *node) {
   if (rule.antialias) {
     rule.place = INTACT_PLACE_HALF_PIXEL;
     rule.cubic_a = -0.5;
+    rule.exclude_outside = true;
   }
   if (has_attr(node, "align_corners") && intact__attr_int(node, "align_corners") != 0)
     rule.place = INTACT_PLACE_ALIGN_CORNERS;
@@ -114,10 +115,32 @@ static intact_status check_lists(intact_infer *infer, int n) {
   return INTACT_OK;
 }
 
+/* Size of resized axis i of `in` elements. */
+static intact_status resized_dim(intact_infer *infer, int i, int64_t in, int64_t *out) {
+  const intact_node *node = infer->node;
+  const intact_attr *size = intact__attr(node, "size"), *scale = intact__attr(node, "scale_factor");
+  double factor = scale->n == 0 ? 0 : scale->floats[scale->n == 1 ? 0 : i], wanted = floor((double)in * factor);
+  if (size->n > 0) {
+    *out = size->ints[size->n == 1 ? 0 : i];
+    if (scale->n == 0 || in < 0 || fabs((double)in * factor - (double)*out) <= 1) return INTACT_OK;
+    INTACT_FAIL(infer->context, INVALID_VALUE, node->name, "%s: size %lld of %lld elements does not fit scale_factor %g",
+                node->op->name, (long long)*out, (long long)in, factor);
+  }
+  if (in < 0) {
+    *out = intact__infer_unknown_dim(infer);
+    return INTACT_OK;
+  }
+  if (wanted < 1 || wanted > INT32_MAX) {
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name,
+                "%s: resized axis %d would have %g elements; there must be 1 to 2^31", node->op->name, i, wanted);
+  }
+  *out = (int64_t)wanted;
+  return INTACT_OK;
+}
+
 static intact_status infer_resize(intact_infer *infer) {
   const intact_node *node = infer->node;
   const intact_value *x = node->operands[0];
-  const intact_attr *size = intact__attr(node, "size"), *scale = intact__attr(node, "scale_factor");
   int n = axes_of(node);
   intact_resize_rule rule;
   int64_t dims[INTACT_MAX_RANK];
@@ -143,18 +166,7 @@ static intact_status infer_resize(intact_infer *infer) {
       INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s: axis %d of x has %lld elements; there must be 1 to 2^31",
                   node->op->name, d, (long long)x->dims[d]);
     }
-    if (size->n > 0) {
-      dims[d] = size->ints[size->n == 1 ? 0 : i];
-    } else if (x->dims[d] < 0) {
-      dims[d] = intact__infer_unknown_dim(infer);
-    } else {
-      double wanted = floor((double)x->dims[d] * scale->floats[scale->n == 1 ? 0 : i]);
-      if (wanted < 1 || wanted > INT32_MAX) {
-        INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s: axis %d would have %g elements; there must be 1 to 2^31",
-                    node->op->name, d, wanted);
-      }
-      dims[d] = (int64_t)wanted;
-    }
+    INTACT_TRY(resized_dim(infer, i, x->dims[d], &dims[d]));
   }
   return intact__infer_result(infer, 0, INTACT_F32, x->rank, dims);
 }

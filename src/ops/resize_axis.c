@@ -89,16 +89,18 @@ static void fill_plain(const intact_resize_rule *rule, const intact_resize_axis 
   if (outside) normalise(weight, axis->taps);
 }
 
-/* All elements under the kernel, which is stretched when the picture shrinks. */
+/* All elements under the kernel, which is stretched when the picture shrinks. What lies outside is left out, or read at the
+ * edge. */
 static void fill_antialiased(const intact_resize_rule *rule, const intact_resize_axis *axis, double step, double center,
                              int64_t *index, double *weight) {
   double stretch = step > 1 ? step : 1, support = (rule->mode == INTACT_RESIZE_CUBIC ? 2 : 1) * stretch;
-  int64_t first = clamp_index(floor(center - support + 0.5), axis->in + 1),
-          end = clamp_index(floor(center + support + 0.5), axis->in + 1);
+  double first = floor(center - support + 0.5), end = floor(center + support + 0.5);
+  if (rule->exclude_outside && first < 0) first = 0;
   for (int64_t t = 0; t < axis->taps; t++) {
-    bool inside = first + t < end;
-    index[t] = inside ? first + t : first < axis->in ? first : axis->in - 1;
-    weight[t] = inside ? filter(rule, ((double)(first + t) - center + 0.5) / stretch) : 0;
+    double at = first + (double)t;
+    bool counts = at < end && !(rule->exclude_outside && at > (double)(axis->in - 1));
+    index[t] = clamp_index(at, axis->in);
+    weight[t] = counts ? filter(rule, (at - center + 0.5) / stretch) : 0;
   }
   normalise(weight, axis->taps);
 }
@@ -112,7 +114,7 @@ intact_status intact__resize_axis_make(intact_context *context, const intact_res
   axis->taps = rule->mode == INTACT_RESIZE_NEAREST ? 1 : 2 * width;
   if (rule->antialias && rule->mode != INTACT_RESIZE_NEAREST) {
     double reach = 2 * (double)width * (step > 1 ? step : 1) + 2;
-    axis->taps = reach < (double)in ? (int64_t)reach : in;
+    axis->taps = rule->exclude_outside && reach > (double)in ? in : (int64_t)reach;
   }
   size_t count = (size_t)(out * axis->taps) + 1;
   axis->index = intact__alloc(context, count, sizeof(int64_t) + sizeof(double));
