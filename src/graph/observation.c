@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observers at work: counted statistics that the nodes of one group share. */
-#include "graph/observer.h"
+#include "graph/fake_quantizer.h"
 
 #include <string.h>
 
@@ -36,6 +36,7 @@ void intact__observation_release(intact_observation *observation) {
   if (!observation || --observation->uses > 0) return;
   intact_context *context = observation->context;
   if (observation->spec.observer) observation->spec.observer->destroy(context, observation->state);
+  intact__fake_quantizer_destroy(context, observation->fake);
   char *options;
   memcpy(&options, &observation->spec.options, sizeof options);
   intact__free(context, options);
@@ -62,6 +63,7 @@ intact_status intact__observation_copy(const intact_observation *observation, in
       INTACT_TRY_TO(fail, row->merge(context, made->state, observation->state));
     }
   }
+  if (observation->fake) INTACT_TRY_TO(fail, intact__fake_quantizer_copy(observation, made));
   *copy = made;
   return INTACT_OK;
 fail:
@@ -72,7 +74,9 @@ fail:
 intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x) {
   const intact_observer *row = observation->spec.observer;
   if (!row || observation->frozen) return INTACT_OK;
-  return row->update(observation->context, observation->state, x);
+  INTACT_TRY(row->update(observation->context, observation->state, x));
+  if (observation->fake) observation->fake->dirty = true;
+  return INTACT_OK;
 }
 
 intact_status intact__observation_qparams(const intact_observation *observation, intact_arena *arena,

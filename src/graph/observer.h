@@ -64,6 +64,7 @@ typedef struct intact_observation {
   float fixed_scale;             /* without an observer: the qparams, all channels alike */
   int32_t fixed_zero_point;
   bool frozen;                   /* updates do nothing */
+  struct intact_fake_quantizer *fake; /* graph/fake_quantizer.h; NULL: only observed. Owned */
   int uses;
 } intact_observation;
 

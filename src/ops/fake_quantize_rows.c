@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/common.h"
-#include "ops/fake_quantize.h"
+#include "tensor/fake_quantize.h"
 
 static intact_status infer_fake_quantize(intact_infer *infer) {
   const intact_value *x = infer->node->operands[0];

@@ -2,6 +2,7 @@
 /* Quantize, dequantize and requantize by the qparams that values carry; observe. */
 #include <string.h>
 
+#include "graph/fake_quantizer.h"
 #include "ops/common.h"
 #include "ops/lower.h"
 
@@ -153,6 +154,53 @@ const intact_op intact_op_observe = {
     .infer = infer_observe,
     .eval_f32 = eval_observe,
     .grad = intact__grad_straight_through,
+    .quant = {.result = INTACT_RESULT_SAME_AS, .no_quantize = true},
+    .int_layout = INTACT_INT_ANY,
+};
+
+/* ---- fake_quantize ---- */
+
+static intact_status check_fake(intact_context *context, const intact_node *node) {
+  if (!node->observation || !node->observation->fake)
+    INTACT_FAIL(context, WRONG_USE, node->name, "node %s (fake_quantize) has no fake quantizer; prepare the graph for training first",
+                node->name);
+  return INTACT_OK;
+}
+
+/* Statistics were taken before, when the graph is run with observing. */
+static intact_status eval_fake(const intact_call *call) {
+  intact_tensor *y;
+  INTACT_TRY(check_fake(call->context, call->node));
+  INTACT_TRY(intact__fake_quantizer_forward(call->node->observation, call->operands[0], false, &y));
+  return intact__give_result(call, 0, y->dtype, y);
+}
+
+static intact_status grad_fake(intact_grad *grad) {
+  if (!grad->d_results[0]) return INTACT_OK;
+  intact_tensor *d[3] = {NULL, NULL, NULL}, *out;
+  INTACT_TRY(check_fake(grad->context, grad->node));
+  INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0], &d[0], &d[1], &d[2]));
+  intact_status status = INTACT_OK;
+  for (int i = 0; i < 3; i++) {
+    if (status == INTACT_OK && d[i] && i < grad->n_operands && grad->needed[i]) {
+      status = intact__grad_operand(grad, i, &out);
+      if (status == INTACT_OK) memcpy(out->data, d[i]->data, (size_t)d[i]->count * sizeof(float));
+    }
+    intact_tensor_destroy(d[i]);
+  }
+  return status;
+}
+
+const intact_op intact_op_fake_quantize = {
+    .name = "fake_quantize",
+    .doc = "y = dequantize(quantize(x)) with qparams that the node's observation observes, learns or keeps; scale and zero_point: "
+           "trained constants that it shares.",
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"scale", INTACT_ROLE_NONE, INTACT_OPTIONAL},
+                               {"zero_point", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+               INTACT_RESULTS("y")},
+    .infer = infer_observe,
+    .eval_f32 = eval_fake,
+    .grad = grad_fake,
     .quant = {.result = INTACT_RESULT_SAME_AS, .no_quantize = true},
     .int_layout = INTACT_INT_ANY,
 };

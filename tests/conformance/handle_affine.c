@@ -5,7 +5,7 @@
 
 #include "conformance/conformance.h"
 #include "graph/graph.h"
-#include "ops/fake_quantize.h"
+#include "tensor/fake_quantize.h"
 #include "quant/observers/observer_state.h"
 
 enum { MAX_OPERANDS = 8 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fake quantization of whole tensors. */
-#include "ops/fake_quantize.h"
+#include "tensor/fake_quantize.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moving-average observation, qparams and fake quantization in one call, on state that the caller keeps. */
-#ifndef INTACT_OPS_FUSED_FAKE_QUANT_H
-#define INTACT_OPS_FUSED_FAKE_QUANT_H
+#ifndef INTACT_TENSOR_FUSED_FAKE_QUANT_H
+#define INTACT_TENSOR_FUSED_FAKE_QUANT_H
 
-#include "ops/fake_quantize.h"
+#include "tensor/fake_quantize.h"
 
 /* State of n ranges (1, or the rows of axis 0). Not observed yet: running_min inf, running_max -inf. scale and zero_point hold
    what was last used. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fake quantization of whole tensors, forward and backward: what the op rows and the training modules call. */
-#ifndef INTACT_OPS_FAKE_QUANTIZE_H
-#define INTACT_OPS_FAKE_QUANTIZE_H
+#ifndef INTACT_TENSOR_FAKE_QUANTIZE_H
+#define INTACT_TENSOR_FAKE_QUANTIZE_H
 
 #include "kernels/affine/fake_quantize.h"
 #include "tensor/tensor.h"
