@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/recycle.h"
 #include "base/threads.h"
 #include "intact/version.h"
 
@@ -22,6 +23,8 @@ struct intact_context {
   intact_context_options options;
   intact_pool *pool;
   attachment *attachments;
+  bool recycles; /* the allocator is the heap */
+  intact_recycler recycler;
   uint32_t isa_set;
   intact_status status;
   char message[MESSAGE_BYTES];
@@ -75,6 +78,8 @@ intact_status intact_context_create(const intact_context_options *options, intac
   memset(c, 0, sizeof *c);
   c->options = o;
   c->isa_set = intact__isa_implies(o.isa);
+  c->recycles = o.allocator.allocate == heap_allocate;
+  intact__recycler_init(&c->recycler);
   *context = c;
   return INTACT_OK;
 }
@@ -88,6 +93,7 @@ void intact_context_destroy(intact_context *context) {
     intact__free(context, first);
   }
   intact__pool_destroy(context->pool);
+  for (void *kept; (kept = intact__recycler_drain(&context->recycler)) != NULL;) heap_release(NULL, kept);
   context->options.allocator.release(context->options.allocator.user, context);
 }
 
@@ -156,7 +162,8 @@ intact_status intact__no_memory(intact_context *context, size_t bytes) {
 void *intact__alloc(intact_context *context, size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
-  return context->options.allocator.allocate(context->options.allocator.user, bytes);
+  void *kept = context->recycles ? intact__recycler_take(&context->recycler, bytes) : NULL;
+  return kept ? kept : context->options.allocator.allocate(context->options.allocator.user, bytes);
 }
 
 void *intact__alloc_zeroed(intact_context *context, size_t count, size_t size) {
@@ -166,6 +173,8 @@ void *intact__alloc_zeroed(intact_context *context, size_t count, size_t size) {
 }
 
 void intact__free(intact_context *context, void *memory) {
+  void *evicted = NULL;
+  if (memory && context->recycles && intact__recycler_give(&context->recycler, memory, &evicted)) memory = evicted;
   if (memory) context->options.allocator.release(context->options.allocator.user, memory);
 }
 
