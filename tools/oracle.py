@@ -5,6 +5,7 @@
     oracle.py run MODEL INPUTS.safetensors OUTPUTS.safetensors [--engine ort|ort-optimized|openvino]
     oracle.py check MODEL        the checker of the onnx package, full
     oracle.py fused MODEL        operators of the model as ONNX Runtime optimizes it, "op count" per line
+    oracle.py batch FILE         one of the above per line of FILE, words separated by tabs
     oracle.py prepare            only makes the environment
 
 The engines live in a private environment in $INTACT_ORACLE (default ~/.cache/intact/oracle), made on first use with pip.
@@ -128,12 +129,7 @@ def fused(model):
         print(op, count)
 
 
-def main(arguments):
-    if not arguments or arguments[0] not in ("run", "check", "fused", "prepare"):
-        sys.exit(__doc__)
-    python = prepare()
-    if os.path.realpath(sys.prefix) != os.path.realpath(HOME):
-        os.execv(python, [python, os.path.abspath(__file__)] + arguments)
+def execute(arguments):
     if arguments[0] == "run":
         engine = arguments[arguments.index("--engine") + 1] if "--engine" in arguments else "ort"
         run(arguments[1], arguments[2], arguments[3], engine)
@@ -141,6 +137,19 @@ def main(arguments):
         check(arguments[1])
     elif arguments[0] == "fused":
         fused(arguments[1])
+    elif arguments[0] == "batch":
+        with open(arguments[1]) as lines:
+            for line in lines:
+                execute(line.rstrip("\n").split("\t"))
+
+
+def main(arguments):
+    if not arguments or arguments[0] not in ("run", "check", "fused", "batch", "prepare"):
+        sys.exit(__doc__)
+    python = prepare()
+    if os.path.realpath(sys.prefix) != os.path.realpath(HOME):
+        os.execv(python, [python, os.path.abspath(__file__)] + arguments)
+    execute(arguments)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,23 @@ typedef struct dynamic {
   intact_value *centred;                    /* codes - zero point, in float32 */
 } dynamic;
 
+static intact_status extreme(intact_onnx_node *node, const char *op, const char *suffix, intact_value *x,
+                             intact_value **result) {
+  intact_node *made = NULL;
+  INTACT_TRY(intact__onnx_add(node, op, suffix, 1, &x, &made));
+  intact__attr_set_int(made, "keepdim", 0);
+  INTACT_TRY(intact__node_infer(made));
+  *result = made->results[0];
+  return INTACT_OK;
+}
+
 /* The range of x widened to hold 0. */
 static intact_status range_of(intact_onnx_node *node, intact_value *x, intact_value **low, intact_value **high) {
   intact_value *zero = NULL;
   INTACT_TRY(intact__onnx_number(node, "zero", INTACT_F32, 0, &zero));
-  INTACT_TRY(intact__onnx_one(node, "amin", "low", x, NULL, low));
+  INTACT_TRY(extreme(node, "amin", "low", x, low));
   INTACT_TRY(intact__onnx_one(node, "minimum", "low0", *low, zero, low));
-  INTACT_TRY(intact__onnx_one(node, "amax", "high", x, NULL, high));
+  INTACT_TRY(extreme(node, "amax", "high", x, high));
   return intact__onnx_one(node, "maximum", "high0", *high, zero, high);
 }
 
@@ -122,7 +132,7 @@ static intact_status matmul_integer(intact_onnx_node *node) {
   INTACT_TRY(centre(node, "a", a, intact__onnx_input(node, 2), a->rank - 2, &pair[0]));
   INTACT_TRY(centre(node, "b", b, intact__onnx_input(node, 3), -1, &pair[1]));
   intact_value *product = NULL;
-  INTACT_TRY(intact__onnx_one(node, "matmul", "product", pair[0], pair[1], &product));
+  INTACT_TRY(intact__onnx_one(node, "matmul", "", pair[0], pair[1], &product));
   INTACT_TRY(intact__onnx_cast(node, "sum", product, INTACT_S32, &product));
   return intact__onnx_bind(node, 0, product);
 }
@@ -169,7 +179,7 @@ static intact_status matmul_integer_to_float(intact_onnx_node *node) {
   INTACT_TRY(intact__onnx_dequantize(node, "a", node->inputs[0], node->inputs[2], intact__onnx_input(node, 4), 0, 0, &a));
   INTACT_TRY(intact__onnx_dequantize(node, "b", node->inputs[1], node->inputs[3], intact__onnx_input(node, 5),
                                      last_axis(node->inputs[1]), 0, &b));
-  INTACT_TRY(intact__onnx_one(node, "matmul", "product", a, b, &product));
+  INTACT_TRY(intact__onnx_one(node, "matmul", "", a, b, &product));
   return add_bias(node, product, intact__onnx_input(node, 6));
 }
 
@@ -181,7 +191,7 @@ static intact_status dynamic_quantize_matmul(intact_onnx_node *node) {
   INTACT_TRY(intact__onnx_one(node, "mul", "a", d.centred, d.scale, &a));
   INTACT_TRY(intact__onnx_dequantize(node, "b", node->inputs[1], node->inputs[2], intact__onnx_input(node, 3),
                                      last_axis(node->inputs[1]), 0, &b));
-  INTACT_TRY(intact__onnx_one(node, "matmul", "product", a, b, &product));
+  INTACT_TRY(intact__onnx_one(node, "matmul", "", a, b, &product));
   return add_bias(node, product, intact__onnx_input(node, 4));
 }
 
@@ -269,7 +279,7 @@ static intact_status matmul_nbits(intact_onnx_node *node) {
   INTACT_TRY(intact__onnx_constant(node, "scale", tensor, NULL, &scales));
   INTACT_TRY(intact__onnx_dequantize(node, "dequantized", codes, scales, zeros, 1, p.block, &operands[1]));
   intact_node *product = NULL;
-  INTACT_TRY(intact__onnx_add(node, "linear", "product", operands[2] == NULL ? 2 : 3, operands, &product));
+  INTACT_TRY(intact__onnx_add(node, "linear", "", operands[2] == NULL ? 2 : 3, operands, &product));
   INTACT_TRY(intact__node_infer(product));
   return intact__onnx_bind(node, 0, product->results[0]);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "io/onnx/onnx_file.h"
 
 enum { MOST_INLINE_BYTES = 2000000000, SMALL_TENSOR = 1024, EXTERNAL_ALIGNMENT = 4096 };
 

@@ -7,9 +7,6 @@
 
 #include "graph/graph.h"
 
-/* The metadata key that names the requantize rule of the model. */
-#define INTACT_ONNX_REQUANTIZE "intact.requantize"
-
 /* Lowest opset that is written (per-channel QDQ), and the one that 16- and 4-bit types and blocks need. */
 enum { INTACT_ONNX_OPSET_BASE = 13, INTACT_ONNX_OPSET_WIDE = 21, INTACT_ONNX_OPSET_LAST = 22 };
 

@@ -9,6 +9,11 @@
 #include "base/file.h"
 #include "tensor/tensor.h"
 
+/* The metadata key that names the requantize rule of a model. */
+#define INTACT_ONNX_REQUANTIZE "intact.requantize"
+/* How the doc_string of a node begins that stands for other nodes than its name says. */
+#define INTACT_ONNX_SOURCE "intact.source="
+
 typedef struct intact_onnx_external intact_onnx_external;
 
 typedef struct intact_onnx_file {

@@ -96,11 +96,16 @@ static intact_status dequantize_linear(intact_onnx_node *node) {
   int64_t axis, block, output;
   INTACT_TRY(read_attributes(node, &axis, &block));
   INTACT_TRY(intact__onnx_attr_int(node, "output_dtype", 0, &output));
-  intact_value *real = NULL, *scale = intact__onnx_input(node, 1);
-  INTACT_TRY(intact__onnx_dequantize(node, "dequantized", intact__onnx_input(node, 0), scale, intact__onnx_input(node, 2),
-                                     axis, block, &real));
-  intact_dtype dtype = scale->dtype;
+  intact_value *x = intact__onnx_input(node, 0), *scale = intact__onnx_input(node, 1),
+               *zero_point = intact__onnx_input(node, 2);
+  intact_value *carrier = NULL, *real = NULL;
+  const intact_qparams *qparams = NULL;
+  if (x != NULL) INTACT_TRY(intact__onnx_qparams(node, scale, zero_point, x->dtype, axis, block, x, &qparams));
+  if (qparams != NULL) INTACT_TRY(intact__onnx_carry(node, x, qparams, &carrier));
+  intact_dtype dtype = scale == NULL ? INTACT_F32 : scale->dtype;
   if (output != 0) INTACT_TRY(intact__onnx_dtype(node->context, output, node->name, &dtype));
+  if (carrier != NULL && dtype == INTACT_F32) return intact__onnx_make(node, 1, &carrier);
+  INTACT_TRY(intact__onnx_dequantize(node, "", carrier != NULL ? carrier : x, scale, zero_point, axis, block, &real));
   INTACT_TRY(intact__onnx_cast(node, "cast", real, dtype, &real));
   return intact__onnx_bind(node, 0, real);
 }

@@ -155,6 +155,8 @@ static intact_status turn_state(const recurrent *r, const char *suffix, intact_v
 /* y [T, N, directions*H] (layout 1: [N, T, ...]) as Y [T, directions, N, H] ([N, T, directions, H]). */
 static intact_status shape_result(const recurrent *r, intact_value *y, intact_value **result) {
   if (r->reversed) INTACT_TRY(flip_time(r, "forward", y, &y));
+  const int64_t direction_axis[1] = {r->batch_first ? 2 : 1};
+  if (r->directions == 1) return intact__onnx_with_ints(r->node, "unsqueeze", "dim", "y", y, 1, direction_axis, result);
   intact_node *apart = NULL;
   INTACT_TRY(intact__onnx_add(r->node, "unflatten", "apart", 1, &y, &apart));
   const int64_t sizes[2] = {r->directions, r->hidden};
@@ -175,7 +177,7 @@ static intact_status make_rnn(const recurrent *r, int n_params, intact_value *co
   INTACT_TRY(turn_state(r, "h0", intact__onnx_input(node, 5), &operands[1]));
   if (lstm) INTACT_TRY(turn_state(r, "c0", intact__onnx_input(node, 6), &operands[2]));
   for (int i = 0; i < n_params; i++) operands[n++] = params[i];
-  INTACT_TRY(intact__onnx_add(node, r->op, "net", n, operands, made));
+  INTACT_TRY(intact__onnx_add(node, r->op, "", n, operands, made));
   intact__attr_set_int(*made, "has_biases", intact__onnx_input(node, 3) != NULL);
   intact__attr_set_int(*made, "bidirectional", r->directions == 2);
   intact__attr_set_int(*made, "batch_first", r->batch_first);

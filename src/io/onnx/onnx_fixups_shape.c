@@ -53,11 +53,29 @@ static intact_status reshape_list(intact_onnx_node *node) {
   if (n < 0) INTACT_TRY(shape_with_zeros(node, node->inputs[0], intact__onnx_input(node, 1), &done));
   if (done) return INTACT_OK;
   INTACT_TRY(make_with_list(node, node->row->name, "shape", 1));
-  intact__attr_set_int(node->made, "allowzero", allowzero != 0);
+  bool zero = n < 0; /* without one the attribute says nothing and is our default */
+  for (int i = 0; i < n; i++) zero = zero || numbers[i] == 0;
+  intact__attr_set_int(node->made, "allowzero", !zero || allowzero != 0);
   return INTACT_OK;
 }
 
+/* What an unsqueeze node has put in at `axis` alone; NULL: x is no result of such a node. */
+static intact_value *before_unsqueeze(const intact_value *x, int64_t axis) {
+  if (!intact__is_op(x->producer, "unsqueeze")) return NULL;
+  const intact_attr *dim = intact__attr(x->producer, "dim");
+  return dim->n == 1 && dim->ints[0] == axis ? x->producer->operands[0] : NULL;
+}
+
+/* A Squeeze that takes away what was just put in gives what was there before. */
 static intact_status axes_list(intact_onnx_node *node) {
+  INTACT_TRY(need_input(node));
+  int n, n_attr;
+  const int64_t *axes = NULL;
+  INTACT_TRY(intact__onnx_attr_ints(node, "axes", &n_attr, &axes));
+  n = n_attr;
+  if (n_attr < 0) INTACT_TRY(intact__onnx_known_ints(node, intact__onnx_input(node, 1), &n, &axes));
+  intact_value *before = n == 1 && strcmp(node->op, "Squeeze") == 0 ? before_unsqueeze(node->inputs[0], axes[0]) : NULL;
+  if (before != NULL) return intact__onnx_bind(node, 0, before);
   return make_with_list(node, node->row->name, "dim", 1);
 }
 static intact_status repeats_list(intact_onnx_node *node) {

@@ -6,20 +6,21 @@
 
 enum { DEEPEST = 64 }; /* nesting of bodies and function calls */
 
-static intact_status reserve_name(intact_onnx_scope *scope, const char *name) {
-  if (name == NULL || name[0] == 0) return INTACT_OK;
-  return intact__map_set(&scope->reserved, name, INTACT_ONNX_IS_VALUE);
+static intact_status reserve_name(intact_onnx_scope *scope, const char *name, int kind) {
+  return name == NULL || name[0] == 0 ? INTACT_OK : intact__onnx_reserve(scope, name, kind);
 }
 
 static intact_status reserve_names(intact_onnx_scope *scope, const Onnx__GraphProto *proto) {
-  for (size_t i = 0; i < proto->n_initializer; i++) INTACT_TRY(reserve_name(scope, proto->initializer[i]->name));
-  for (size_t i = 0; i < proto->n_input; i++) INTACT_TRY(reserve_name(scope, proto->input[i]->name));
+  for (size_t i = 0; i < proto->n_initializer; i++)
+    INTACT_TRY(reserve_name(scope, proto->initializer[i]->name, INTACT_ONNX_IS_VALUE));
+  for (size_t i = 0; i < proto->n_input; i++) INTACT_TRY(reserve_name(scope, proto->input[i]->name, INTACT_ONNX_IS_VALUE));
   for (size_t i = 0; i < proto->n_node; i++) {
     const Onnx__NodeProto *node = proto->node[i];
-    for (size_t k = 0; k < node->n_output; k++) INTACT_TRY(reserve_name(scope, node->output[k]));
+    INTACT_TRY(reserve_name(scope, node->name, INTACT_ONNX_IS_NODE));
+    for (size_t k = 0; k < node->n_output; k++) INTACT_TRY(reserve_name(scope, node->output[k], INTACT_ONNX_IS_VALUE));
   }
   for (size_t i = 0; i < proto->n_output; i++) {
-    INTACT_TRY(intact__map_set(&scope->reserved, intact__onnx_text(proto->output[i]->name), INTACT_ONNX_IS_OUTPUT));
+    INTACT_TRY(reserve_name(scope, proto->output[i]->name, INTACT_ONNX_IS_OUTPUT));
   }
   return INTACT_OK;
 }
@@ -262,10 +263,11 @@ static intact_status name_output(intact_onnx_scope *scope, const char *name, int
   const intact_op *identity = own ? NULL : intact__find_op("identity");
   if (identity == NULL) return INTACT_OK;
   intact_node *node = NULL;
-  const char *fresh = intact__onnx_fresh_name(scope, name);
   bool taken = intact__graph_find_value(scope->graph, name) != NULL;
-  if (fresh == NULL) return intact__no_memory(scope->import->context, strlen(name));
-  INTACT_TRY(intact__graph_add_node(scope->graph, identity, fresh, 1, &values[n], 1, taken ? &fresh : &name, NULL, &node));
+  const char *fresh = intact__onnx_fresh_node_name(scope, name),
+             *own_name = taken ? intact__onnx_fresh_name(scope, name) : name;
+  if (fresh == NULL || own_name == NULL) return intact__no_memory(scope->import->context, strlen(name));
+  INTACT_TRY(intact__graph_add_node(scope->graph, identity, fresh, 1, &values[n], 1, &own_name, NULL, &node));
   INTACT_TRY(intact__node_infer(node));
   values[n] = node->results[0];
   return INTACT_OK;

@@ -25,8 +25,8 @@ typedef struct intact_onnx_binding {
   const Onnx__SparseTensorProto *sparse;
 } intact_onnx_binding;
 
-/* What intact_onnx_scope.reserved says of a name. */
-enum { INTACT_ONNX_IS_VALUE = 1, INTACT_ONNX_IS_OUTPUT };
+/* What intact_onnx_scope.reserved says of a name: what has it in the file, or was given it. */
+enum { INTACT_ONNX_IS_VALUE = 1, INTACT_ONNX_IS_OUTPUT = 2, INTACT_ONNX_IS_NODE = 4 };
 
 typedef struct intact_onnx_opsets {
   size_t n;
@@ -107,8 +107,12 @@ intact_status intact__onnx_constant(intact_onnx_node *node, const char *suffix, 
 intact_status intact__onnx_bind(intact_onnx_node *node, int i, intact_value *value);
 /* Whether output i is asked for. */
 bool intact__onnx_has_output(const intact_onnx_node *node, int i);
-/* A name for a value or node of the scope that neither the graph nor the file uses. NULL: no memory. */
+/* A name for a made-up value (or node) that no value (node) of the graph or the file has; it counts as taken from then on.
+   NULL: no memory. */
 const char *intact__onnx_fresh_name(intact_onnx_scope *scope, const char *base);
+const char *intact__onnx_fresh_node_name(intact_onnx_scope *scope, const char *base);
+/* Marks a name with one of the above. */
+intact_status intact__onnx_reserve(intact_onnx_scope *scope, const char *name, int kind);
 
 /* ---- rows by alias (onnx_node.c) ---- */
 /* Runs the alias of node->op: fix-up or plain mapping, then inference, the quantize node of node->requantize, names. */

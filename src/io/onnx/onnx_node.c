@@ -47,6 +47,13 @@ static const char *output_name(intact_onnx_node *node, int i) {
   return base == NULL ? NULL : intact__onnx_fresh_name(node->scope, base);
 }
 
+/* The nodes that this one stands for: what our exporter wrote down, else its name. */
+static const char *source_of(const intact_onnx_node *node) {
+  const char *note = intact__onnx_text(node->proto->doc_string);
+  size_t length = strlen(INTACT_ONNX_SOURCE);
+  return strncmp(note, INTACT_ONNX_SOURCE, length) == 0 && note[length] != 0 ? note + length : node->name;
+}
+
 /* The old name stays taken. A name that another value has is left to it. */
 static intact_status rename_value(intact_graph *graph, intact_value *value, const char *name) {
   int64_t there = 0;
@@ -60,7 +67,7 @@ static intact_status rename_value(intact_graph *graph, intact_value *value, cons
 
 /* Gives a value that this node's import made the name that the file has for it. */
 static intact_status take_name(intact_onnx_node *node, const char *output, intact_value *value) {
-  bool own = value->producer != NULL && strcmp(value->producer->source, node->name) == 0;
+  bool own = value->producer != NULL && strcmp(value->producer->source, source_of(node)) == 0;
   if (!own || node->scope->prefix[0] != 0 || strcmp(value->name, output) == 0) return INTACT_OK;
   return rename_value(node->graph, value, output);
 }
@@ -76,25 +83,11 @@ intact_status intact__onnx_bind(intact_onnx_node *node, int i, intact_value *val
 static const char *node_name(intact_onnx_node *node, const char *base) {
   int64_t there = 0;
   if (!intact__map_get(&node->graph->node_names, base, &there)) return base;
-  return intact__onnx_fresh_name(node->scope, base);
+  return intact__onnx_fresh_node_name(node->scope, base);
 }
 
 intact_value *intact__onnx_input(const intact_onnx_node *node, int i) {
   return i < node->n_inputs ? node->inputs[i] : NULL;
-}
-
-/* Operands padded with NULL to what the schema names; *n is the new length. */
-static intact_status pad_operands(intact_onnx_node *node, const intact_op *row, int *n, intact_value *const **operands) {
-  int want = row->schema.n_operands;
-  bool variadic = want > 0 && (row->schema.operands[want - 1].flags & INTACT_VARIADIC) != 0;
-  if (variadic) want--;
-  if (*n >= want) return INTACT_OK;
-  intact_value **padded = intact__arena_alloc(&node->import->file->arena, (size_t)want + 1, sizeof *padded);
-  if (padded == NULL) return intact__no_memory(node->context, (size_t)want * sizeof *padded);
-  for (int i = 0; i < *n; i++) padded[i] = (*operands)[i];
-  *n = want;
-  *operands = padded;
-  return INTACT_OK;
 }
 
 static intact_status check_operands(intact_onnx_node *node, const intact_op *row, int n, intact_value *const *operands) {
@@ -116,14 +109,14 @@ static intact_status check_operands(intact_onnx_node *node, const intact_op *row
 
 static intact_status add_node(intact_onnx_node *node, const intact_op *row, const char *name, int n_operands,
                               intact_value *const *operands, int n_results, const char *const *names, intact_node **made) {
-  INTACT_TRY(pad_operands(node, row, &n_operands, &operands));
+  while (n_operands > 0 && operands[n_operands - 1] == NULL) n_operands--;
   INTACT_TRY(check_operands(node, row, n_operands, operands));
   if (name == NULL) return intact__no_memory(node->context, 1);
   for (int i = 0; i < n_results; i++) {
     if (names[i] == NULL) return intact__no_memory(node->context, 1);
   }
   INTACT_TRY(intact__graph_add_node(node->graph, row, name, n_operands, operands, n_results, names, NULL, made));
-  return intact__node_add_source(*made, node->name);
+  return intact__node_add_source(*made, source_of(node));
 }
 
 intact_status intact__onnx_make_row(intact_onnx_node *node, const intact_op *row, int n_operands,
@@ -154,13 +147,14 @@ intact_status intact__onnx_add(intact_onnx_node *node, const char *op, const cha
   const char *names[MOST_RESULTS] = {NULL};
   if (n_results > MOST_RESULTS) INTACT_FAIL(node->context, INTERNAL, node->name, "op %s has too many results", op);
   intact_arena *arena = &node->import->file->arena;
-  const char *base = intact__arena_format(arena, "%s_%s", node->name, suffix);
+  const char *base = suffix[0] == 0 ? node->name : intact__arena_format(arena, "%s_%s", node->name, suffix);
   if (base == NULL) return intact__no_memory(node->context, strlen(node->name));
   for (int i = 0; i < n_results; i++) {
     const char *each = i == 0 ? base : intact__arena_format(arena, "%s_%d", base, i);
     names[i] = each == NULL ? NULL : intact__onnx_fresh_name(node->scope, each);
   }
-  return add_node(node, row, node_name(node, base), n_operands, operands, n_results, names, made);
+  return add_node(node, row, suffix[0] == 0 ? node_name(node, base) : intact__onnx_fresh_node_name(node->scope, base),
+                  n_operands, operands, n_results, names, made);
 }
 
 intact_status intact__onnx_constant(intact_onnx_node *node, const char *suffix, intact_tensor *tensor,
@@ -307,7 +301,7 @@ static intact_status fold(intact_onnx_node *node) {
     return INTACT_OK;
   for (int i = 0; i < node->n_outputs; i++) {
     int64_t kind = 0;
-    if (intact__map_get(&node->scope->reserved, node->proto->output[i], &kind) && kind == INTACT_ONNX_IS_OUTPUT)
+    if (intact__map_get(&node->scope->reserved, node->proto->output[i], &kind) && (kind & INTACT_ONNX_IS_OUTPUT) != 0)
       return INTACT_OK;
   }
   for (int i = 0; i < made->n_operands; i++) operands[i] = made->operands[i] == NULL ? NULL : made->operands[i]->constant;
@@ -433,6 +427,7 @@ intact_status intact__onnx_import_node(intact_onnx_scope *scope, const Onnx__Nod
     node.version = 1;
   }
   bool known = false;
+  if (strcmp(node.op, "Identity") == 0 && node.n_inputs == 1) return intact__onnx_bind(&node, 0, node.inputs[0]);
   INTACT_TRY(intact__onnx_import_qoperator(&node, &known));
   if (!known) INTACT_TRY(intact__onnx_import_dynamic(&node, &known));
   return known ? INTACT_OK : intact__onnx_by_alias(&node);

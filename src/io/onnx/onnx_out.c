@@ -102,6 +102,10 @@ intact_status intact__onnx_out_node(intact_onnx_out *out, const intact_node *sou
   const char *name = source != NULL ? source->name : "";
   made->name = copy_text(out, name);
   if (made->op_type == NULL || made->name == NULL) return no_memory(out);
+  if (source != NULL && source->source[0] != 0 && strcmp(source->source, name) != 0) {
+    made->doc_string = intact__arena_format(arena, "%s%s", INTACT_ONNX_SOURCE, source->source);
+    if (made->doc_string == NULL) return no_memory(out);
+  }
   *node = made;
   return INTACT_OK;
 }

@@ -72,18 +72,27 @@ static bool can_write(const rnn *r) {
   return true;
 }
 
-static intact_status step(const rnn *r, const char *op, const char *x, const char *list, const char *suffix,
-                          const char **result) {
-  return intact__onnx_out_step(r->out, r->node, op, x, list, suffix, result);
+/* A node whose output is result 0; the node's own name stays with the recurrent operator. */
+static intact_status last_step(const rnn *r, const char *op, const char *x, const char *list) {
+  Onnx__NodeProto *made = NULL;
+  INTACT_TRY(intact__onnx_out_node(r->out, NULL, op, &made));
+  INTACT_TRY(intact__onnx_out_input(r->out, made, x));
+  INTACT_TRY(intact__onnx_out_input(r->out, made, list));
+  return intact__onnx_out_result(r->out, made, r->node, 0);
 }
 
-static intact_status transpose(const rnn *r, const char *x, int n, const int64_t *perm, const char *suffix,
-                               const char **result) {
+static intact_status step(const rnn *r, const char *op, const char *x, const char *list, bool last, const char **result) {
+  if (last) return last_step(r, op, x, list);
+  return intact__onnx_out_step(r->out, r->node, op, x, list, "y", result);
+}
+
+static intact_status transpose(const rnn *r, const char *x, int n, const int64_t *perm, bool last, const char **result) {
   Onnx__NodeProto *made = NULL;
   INTACT_TRY(intact__onnx_out_node(r->out, NULL, "Transpose", &made));
   INTACT_TRY(intact__onnx_out_input(r->out, made, x));
   INTACT_TRY(intact__onnx_out_ints(r->out, made, "perm", n, perm));
-  *result = intact__onnx_out_fresh(r->out, r->node->name, suffix);
+  if (last) return intact__onnx_out_result(r->out, made, r->node, 0);
+  *result = intact__onnx_out_fresh(r->out, r->node->name, "turned");
   if (*result == NULL) return intact__no_memory(r->out->output->context, 1);
   return intact__onnx_out_output(r->out, made, *result);
 }
@@ -113,11 +122,22 @@ static intact_status layer_state(const rnn *r, int layer, int operand, const cha
   return intact__onnx_out_output(r->out, made, *name);
 }
 
+/* Whether the states of the one layer are the node's results as they are. */
+static bool gives_states(const rnn *r, int i) {
+  return r->layers == 1 && i < r->node->n_results && r->node->results[i]->qparams == NULL;
+}
+
+static intact_status state_name(const rnn *r, int i, const char **name) {
+  if (gives_states(r, i)) return intact__onnx_out_name(r->out, r->node->results[i], name);
+  *name = intact__onnx_out_fresh(r->out, r->node->name, i == 1 ? "Y_h" : "Y_c");
+  return INTACT_OK;
+}
+
 /* One layer: x [T, N, width] to y [T, N, directions * hidden]; states[k] is the name of Y_h, Y_c. */
 static intact_status write_layer(const rnn *r, int layer, const char *x, const char **y, const char **states) {
   intact_onnx_out *out = r->out;
   Onnx__NodeProto *made = NULL;
-  const char *inputs[7] = {x, NULL, NULL, "", "", "", ""}, *raw = NULL;
+  const char *inputs[7] = {x, NULL, NULL, "", "", "", ""};
   bool lstm = r->gates == 4;
   INTACT_TRY(join(r, layer, 0, 1, "W", &inputs[1]));
   INTACT_TRY(join(r, layer, 1, 1, "R", &inputs[2]));
@@ -136,25 +156,30 @@ static intact_status write_layer(const rnn *r, int layer, const char *x, const c
     static const char *const relu[2] = {"Relu", "Relu"};
     INTACT_TRY(intact__onnx_out_strings(out, made, "activations", r->directions, relu));
   }
-  const char *names[3] = {intact__onnx_out_fresh(out, r->node->name, "Y"), intact__onnx_out_fresh(out, r->node->name, "Y_h"),
-                          lstm ? intact__onnx_out_fresh(out, r->node->name, "Y_c") : ""};
+  const char *names[3] = {intact__onnx_out_fresh(out, r->node->name, "Y"), NULL, NULL};
   for (int i = 0; i < (lstm ? 3 : 2); i++) {
+    if (i > 0) INTACT_TRY(state_name(r, i, &names[i]));
     if (names[i] == NULL) return intact__no_memory(out->output->context, 1);
     INTACT_TRY(intact__onnx_out_output(out, made, names[i]));
   }
   states[0] = names[1];
   states[1] = names[2];
-  static const int64_t apart[4] = {0, 2, 1, 3}, flat[3] = {0, 0, -1};
-  const char *shape = NULL;
-  INTACT_TRY(transpose(r, names[0], 4, apart, "turned", &raw));
+  static const int64_t apart[4] = {0, 2, 1, 3}, flat[3] = {0, 0, -1}, one[1] = {1};
+  const char *shape = NULL, *raw = NULL;
+  bool last = layer == r->layers - 1 && !r->batch_first;
+  if (r->directions == 1) {
+    INTACT_TRY(intact__onnx_out_ints_constant(out, r->node->name, "one", 1, one, &shape));
+    return step(r, "Squeeze", names[0], shape, last, y);
+  }
+  INTACT_TRY(transpose(r, names[0], 4, apart, false, &raw));
   INTACT_TRY(intact__onnx_out_ints_constant(out, r->node->name, "flat", 3, flat, &shape));
-  return step(r, "Reshape", raw, shape, "y", y);
+  return step(r, "Reshape", raw, shape, last, y);
 }
 
 /* States of all layers one after the other, as result i. */
 static intact_status join_states(const rnn *r, int i, const char *const *names) {
   Onnx__NodeProto *made = NULL;
-  if (i >= r->node->n_results) return INTACT_OK;
+  if (i >= r->node->n_results || gives_states(r, i)) return INTACT_OK;
   INTACT_TRY(intact__onnx_out_node(r->out, NULL, r->layers == 1 ? "Identity" : "Concat", &made));
   for (int layer = 0; layer < r->layers; layer++) INTACT_TRY(intact__onnx_out_input(r->out, made, names[layer]));
   if (r->layers > 1) INTACT_TRY(intact__onnx_out_int(r->out, made, "axis", 0));
@@ -178,18 +203,14 @@ static intact_status write_rnn(intact_onnx_out *out, const intact_node *node) {
   const char *x = NULL, *states[2][MOST_LAYERS];
   static const int64_t exchange[3] = {1, 0, 2};
   INTACT_TRY(intact__onnx_out_real(out, node->operands[0], &x));
-  if (r.batch_first) INTACT_TRY(transpose(&r, x, 3, exchange, "x", &x));
+  if (r.batch_first) INTACT_TRY(transpose(&r, x, 3, exchange, false, &x));
   for (int layer = 0; layer < r.layers; layer++) {
     const char *both[2] = {NULL, NULL};
     INTACT_TRY(write_layer(&r, layer, x, &x, both));
     states[0][layer] = both[0];
     states[1][layer] = both[1];
   }
-  Onnx__NodeProto *made = NULL;
-  INTACT_TRY(intact__onnx_out_node(out, NULL, r.batch_first ? "Transpose" : "Identity", &made));
-  INTACT_TRY(intact__onnx_out_input(out, made, x));
-  if (r.batch_first) INTACT_TRY(intact__onnx_out_ints(out, made, "perm", 3, exchange));
-  INTACT_TRY(intact__onnx_out_result(out, made, node, 0));
+  if (r.batch_first) INTACT_TRY(transpose(&r, x, 3, exchange, true, &x));
   INTACT_TRY(join_states(&r, 1, states[0]));
   return is_lstm ? join_states(&r, 2, states[1]) : INTACT_OK;
 }

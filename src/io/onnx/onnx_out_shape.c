@@ -356,13 +356,12 @@ static intact_status write_full(intact_onnx_out *out, const intact_node *node) {
 
 static intact_status write_shape(intact_onnx_out *out, const intact_node *node) {
   Onnx__NodeProto *made = NULL;
-  int64_t start = intact__attr_int(node, "start");
-  const intact_attr *end = intact__attr(node, "end");
-  if (start != 0 || end->present) intact__onnx_out_needs(out, 15);
+  const intact_attr *start = intact__attr(node, "start"), *end = intact__attr(node, "end");
+  if (start->present || end->present) intact__onnx_out_needs(out, 15);
   INTACT_TRY(intact__onnx_out_node(out, node, "Shape", &made));
   INTACT_TRY(intact__onnx_out_operand(out, made, node, 0));
   if (out->output->opset >= 15) {
-    if (start != 0) INTACT_TRY(intact__onnx_out_int(out, made, "start", start));
+    if (start->present) INTACT_TRY(intact__onnx_out_int(out, made, "start", start->i));
     if (end->present) INTACT_TRY(intact__onnx_out_int(out, made, "end", end->i));
   }
   return intact__onnx_out_result(out, made, node, 0);

@@ -101,17 +101,31 @@ int intact__onnx_opset(const intact_onnx_opsets *opsets, const char *domain) {
   return 0;
 }
 
-const char *intact__onnx_fresh_name(intact_onnx_scope *scope, const char *base) {
+intact_status intact__onnx_reserve(intact_onnx_scope *scope, const char *name, int kind) {
+  int64_t before = 0;
+  intact__map_get(&scope->reserved, name, &before);
+  return intact__map_set(&scope->reserved, name, before | kind);
+}
+
+static const char *fresh_name(intact_onnx_scope *scope, const char *base, const intact_map *names, int kinds, int kind) {
   enum { SMALL = 8 }; /* so many numbers are tried from 1 on, then a counter of the scope goes on */
   intact_arena *arena = &scope->import->file->arena;
-  int64_t there = 0;
   const char *name = base;
   for (int64_t i = 1;; i++) {
-    bool used = intact__map_get(&scope->reserved, name, &there) ||
-                intact__map_get(&scope->graph->value_names, name, &there) ||
-                intact__map_get(&scope->graph->node_names, name, &there);
-    if (!used) return name;
+    int64_t there = 0, marks = 0;
+    intact__map_get(&scope->reserved, name, &marks);
+    if ((marks & kinds) == 0 && !intact__map_get(names, name, &there)) break;
     name = intact__arena_format(arena, "%s_%lld", base, (long long)(i < SMALL ? i : SMALL + scope->fresh++));
     if (name == NULL) return NULL;
   }
+  return intact__onnx_reserve(scope, name, kind) == INTACT_OK ? name : NULL;
+}
+
+const char *intact__onnx_fresh_name(intact_onnx_scope *scope, const char *base) {
+  return fresh_name(scope, base, &scope->graph->value_names, INTACT_ONNX_IS_VALUE | INTACT_ONNX_IS_OUTPUT,
+                    INTACT_ONNX_IS_VALUE);
+}
+
+const char *intact__onnx_fresh_node_name(intact_onnx_scope *scope, const char *base) {
+  return fresh_name(scope, base, &scope->graph->node_names, INTACT_ONNX_IS_NODE, INTACT_ONNX_IS_NODE);
 }
