@@ -7,7 +7,7 @@
 #include "graph/lex.h"
 #include "graph/observer.h"
 
-enum { DEEPEST_BODY = 32, TEXT_VERSION = 1 };
+enum { DEEPEST_BODY = 8, TEXT_VERSION = 1 };
 
 /* The types that the text states for a node's results, until infer has run. */
 typedef struct stated {

@@ -69,7 +69,7 @@ typedef struct intact_plan {
 intact_status intact__plan_create(const intact_graph *graph, const intact_tensor *const *inputs, intact_plan **plan);
 void intact__plan_destroy(intact_plan *plan); /* takes NULL */
 
-/* plan/prepare.c: makes the graph what steps can be made of: shape arithmetic and constant parts become constants, what has no
+/* plan/ready_graph.c: makes the graph what steps can be made of: shape arithmetic and constant parts become constants, what has no
    integer kernel stands between dequantize and quantize nodes. */
 intact_status intact__plan_prepare(intact_graph *graph);
 /* Whether the planner lowers the node by its row; `why` says why not (static text). */
