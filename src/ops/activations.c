@@ -66,13 +66,13 @@ const intact_op intact_op_tanh = {
 
 SIMPLE(silu, "y = x / (1 + exp(-x)).", v / (1 + exp(-v)), d * LOGISTIC(v) * (1 + v * (1 - LOGISTIC(v))), INTACT_ATEN("silu"),
        INTACT_ATEN("swish"), INTACT_OPENVINO("Swish"))
-SIMPLE(log_sigmoid, "y = log(1 / (1 + exp(-x))).", fmin(v, 0) - log1p(exp(-fabs(v))),
+SIMPLE(log_sigmoid, "y = log(1 / (1 + exp(-x))).", (v < 0 ? v : 0) - log1p(exp(-fabs(v))),
        v < 0 ? d * (1 - exp(v) / (1 + exp(v))) : d * (exp(-v) / (1 + exp(-v))), INTACT_ATEN("log_sigmoid"))
 SIMPLE(softsign, "y = x / (1 + |x|).", v / (1 + fabs(v)), d / ((1 + fabs(v)) * (1 + fabs(v))), INTACT_ATEN("softsign"),
        INTACT_ONNX("Softsign"), INTACT_OPENVINO("SoftSign"))
 
 /* log(1 + exp(x)) that neither overflows nor loses small values. */
-#define SOFTPLUS(x) (fmax(x, 0) + log1p(exp(-fabs(x))))
+#define SOFTPLUS(x) (((x) > 0 ? (x) : 0) + log1p(exp(-fabs(x))))
 SIMPLE(mish, "y = x * tanh(log(1 + exp(x))).", v * tanh(SOFTPLUS(v)),
        d * (tanh(SOFTPLUS(v)) + v * LOGISTIC(v) * (1 - tanh(SOFTPLUS(v)) * tanh(SOFTPLUS(v)))), INTACT_ATEN("mish"),
        INTACT_ONNX("Mish"), INTACT_OPENVINO("Mish"))
@@ -194,6 +194,7 @@ const intact_op intact_op_hardsigmoid = {
                               INTACT_OPENVINO("HSigmoid")),
 };
 
-SIMPLE(hardswish, "y = x * clamp(x + 3, 0, 6) / 6.", v *fmin(fmax(v + 3, 0), 6) / 6,
+#define SIX_CUT(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
+SIMPLE(hardswish, "y = x * clamp(x + 3, 0, 6) / 6.", v *SIX_CUT(v + 3) / 6,
        v <= -3 ? 0 : v < 3 ? d * (v / 3 + (T)0.5) : d, INTACT_ATEN("hardswish"), INTACT_ONNX("HardSwish"),
        INTACT_OPENVINO("HSwish"))

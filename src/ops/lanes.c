@@ -72,6 +72,11 @@ void intact__lane_read_s64(const intact_lanes *lanes, const intact_tensor *x, in
 }
 
 void intact__lane_write_f64(const intact_lanes *lanes, intact_tensor *y, const double *values) {
+  if (y->dtype == INTACT_F32) {
+    float *to = intact__f32(y);
+    for (int64_t k = 0; k < lanes->length; k++) to[intact__lane_at(lanes, k)] = (float)values[k];
+    return;
+  }
   for (int64_t k = 0; k < lanes->length; k++) intact__tensor_set_f64(y, intact__lane_at(lanes, k), values[k]);
 }
 

@@ -24,8 +24,10 @@ typedef struct where_job {
 
 static void where_row(void *user, int64_t n, const int64_t *offset, const int64_t *step) {
   const where_job *job = user;
+  const uint8_t *truth = job->mask->dtype == INTACT_BOOL ? job->mask->data : NULL;
   for (int64_t i = 0; i < n; i++) {
-    bool first = intact__tensor_get_f64(job->mask, offset[1] + i * step[1]) != 0;
+    int64_t of_mask = offset[1] + i * step[1];
+    bool first = truth != NULL ? truth[of_mask] != 0 : intact__tensor_get_f64(job->mask, of_mask) != 0;
     const intact_tensor *from = first ? job->a : job->b;
     int64_t at = first ? offset[2] + i * step[2] : offset[3] + i * step[3];
     if (job->y->dtype == INTACT_F32) {
@@ -68,27 +70,45 @@ static intact_status where_eval(const intact_call *call) {
   intact_view of_a = intact__view_broadcast(a, rank, dims), of_b = intact__view_broadcast(b, rank, dims);
   const intact_view *views[] = {&dense, &of_m, &of_a, &of_b};
   intact_walk walk = intact__walk_make(4, views);
-  intact__walk_range(&walk, 0, walk.count, where_row, &job);
+  if (intact_dtype_bits(dtype) < 8) {
+    intact__walk_range(&walk, 0, walk.count, where_row, &job); /* elements share bytes: one thread */
+  } else {
+    intact__walk_all(call->context, &walk, where_row, &job);
+  }
 end:
   intact_tensor_destroy(a);
   intact_tensor_destroy(b);
   return status;
 }
 
+/* dy where the mask is (first) or is not, 0 elsewhere. */
+typedef struct mask_job {
+  const intact_tensor *mask;
+  bool first;
+  const float *dy;
+  float *kept;
+} mask_job;
+
+static void mask_row(void *user, int64_t n, const int64_t *offset, const int64_t *step) {
+  const mask_job *job = user;
+  const uint8_t *truth = job->mask->dtype == INTACT_BOOL ? job->mask->data : NULL;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = offset[1] + i * step[1];
+    bool taken = truth != NULL ? truth[at] != 0 : intact__tensor_get_f64(job->mask, at) != 0;
+    job->kept[offset[0] + i] = taken == job->first ? job->dy[offset[0] + i] : 0;
+  }
+}
+
 /* Sums dy where the mask is (first) or is not into operand i. */
 static intact_status masked_sum(intact_grad *grad, int i, const intact_tensor *mask, bool first) {
   const intact_tensor *dy = grad->d_results[0];
   intact_tensor *kept = NULL;
-  INTACT_TRY(intact_tensor_copy(dy, &kept));
-  intact_view of_m = intact__view_broadcast(mask, dy->rank, dy->dims);
-  for (int64_t k = 0; k < dy->count; k++) {
-    int64_t rest = k, at = of_m.offset;
-    for (int axis = dy->rank - 1; axis >= 0; axis--) {
-      at += rest % dy->dims[axis] * of_m.strides[axis];
-      rest /= dy->dims[axis];
-    }
-    if ((intact__tensor_get_f64(mask, at) != 0) != first) intact__f32(kept)[k] = 0;
-  }
+  INTACT_TRY(intact__tensor_create_raw(grad->context, INTACT_F32, dy->rank, dy->dims, &kept));
+  intact_view dense = intact__view_of(dy), of_m = intact__view_broadcast(mask, dy->rank, dy->dims);
+  const intact_view *views[] = {&dense, &of_m};
+  intact_walk walk = intact__walk_make(2, views);
+  mask_job job = {mask, first, intact__f32(dy), intact__f32(kept)};
+  intact__walk_all(grad->context, &walk, mask_row, &job);
   intact_view from = intact__view_broadcast(grad->operands[i], dy->rank, dy->dims);
   intact_status status = intact__grad_through_view(grad, i, &from, kept);
   intact_tensor_destroy(kept);

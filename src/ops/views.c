@@ -161,10 +161,88 @@ static void copy_row(void *user, int64_t n, const int64_t *offset, const int64_t
   }
 }
 
+/* ---- transposed planes: where the source runs along another axis than the result, both are walked in small squares ---- */
+
+enum { SQUARE = 32 };
+
+typedef struct plane_job {
+  const copy_job *copy;
+  int64_t rows, columns, to_row, to_column, from_row, from_column; /* lengths and strides of the two axes */
+} plane_job;
+
+#define COPY_SQUARE(type)                                                                                              \
+  do {                                                                                                                 \
+    type *to = (type *)job->copy->dst->data + offset[0];                                                               \
+    const type *from = (const type *)job->copy->src->data + offset[1];                                                 \
+    for (int64_t r = r0; r < r1; r++) {                                                                                \
+      for (int64_t c = c0; c < c1; c++) to[r * job->to_row + c * job->to_column] = from[r * job->from_row + c * job->from_column]; \
+    }                                                                                                                  \
+  } while (0)
+
+static void copy_plane(const plane_job *job, const int64_t *offset) {
+  for (int64_t r0 = 0; r0 < job->rows; r0 += SQUARE) {
+    int64_t r1 = job->rows - r0 < SQUARE ? job->rows : r0 + SQUARE;
+    for (int64_t c0 = 0; c0 < job->columns; c0 += SQUARE) {
+      int64_t c1 = job->columns - c0 < SQUARE ? job->columns : c0 + SQUARE;
+      switch (job->copy->size) {
+        case 1: COPY_SQUARE(uint8_t); break;
+        case 2: COPY_SQUARE(uint16_t); break;
+        case 4: COPY_SQUARE(uint32_t); break;
+        default: COPY_SQUARE(uint64_t); break;
+      }
+    }
+  }
+}
+
+static void copy_planes(void *user, int64_t n, const int64_t *offset, const int64_t *step) {
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at[] = {offset[0] + i * step[0], offset[1] + i * step[1]};
+    copy_plane(user, at);
+  }
+}
+
+/* Takes the last axis and the one along which the source is dense out of the walk; false when there is no such pair. */
+static bool split_plane(intact_walk *walk, plane_job *job) {
+  int last = walk->rank - 1, dense = -1;
+  for (int k = 0; k < last; k++) {
+    if (walk->strides[1][k] == 1) dense = k;
+  }
+  if (dense < 0 || walk->strides[1][last] == 1 || walk->dims[dense] < 4 || walk->dims[last] < 4) return false;
+  job->rows = walk->dims[dense];
+  job->columns = walk->dims[last];
+  job->to_row = walk->strides[0][dense];
+  job->to_column = walk->strides[0][last];
+  job->from_row = walk->strides[1][dense];
+  job->from_column = walk->strides[1][last];
+  walk->rank = 0;
+  walk->count = 1;
+  for (int k = 0; k < last; k++) {
+    if (k == dense) continue;
+    walk->dims[walk->rank] = walk->dims[k];
+    walk->strides[0][walk->rank] = walk->strides[0][k];
+    walk->strides[1][walk->rank++] = walk->strides[1][k];
+    walk->count *= walk->dims[k];
+  }
+  if (walk->rank == 0) walk->dims[walk->rank++] = 1;
+  return true;
+}
+
+static void run_planes(void *user, int64_t begin, int64_t end) {
+  const walk_piece *piece = user;
+  intact__walk_range(piece->walk, begin, end, copy_planes, piece->user);
+}
+
 void intact__view_copy(intact_tensor *dst, const intact_view *to, const intact_tensor *src, const intact_view *from) {
   copy_job job = {src, dst, (size_t)intact_dtype_bits(src->dtype) / 8};
   const intact_view *views[] = {to, from};
   intact_walk walk = intact__walk_make(2, views);
+  plane_job plane = {.copy = &job};
+  if (job.size > 0 && walk.count > SQUARE * SQUARE && split_plane(&walk, &plane)) {
+    walk_piece piece = {&walk, copy_planes, &plane};
+    int64_t grain = PARALLEL_GRAIN / (plane.rows * plane.columns) + 1;
+    intact__parallel(dst->context, walk.count, grain, run_planes, &piece);
+    return;
+  }
   if (job.size == 0) {
     intact__walk_range(&walk, 0, walk.count, copy_row, &job); /* elements share bytes: one thread */
   } else {
