@@ -238,7 +238,8 @@ static intact_status set_one(intact_onnx_node *node, intact_node *made, const in
       intact__attr_set_int(made, spec->name, dtype);
       return INTACT_OK;
     case INTACT_ATTR_FLOAT:
-      INTACT_TRY(intact__onnx_attr_float(node, foreign, 0, &f));
+      if (is_int) f = (double)attr->i;
+      if (!is_int) INTACT_TRY(intact__onnx_attr_float(node, foreign, 0, &f));
       intact__attr_set_float(made, spec->name, f);
       return INTACT_OK;
     case INTACT_ATTR_STRING:

@@ -311,6 +311,18 @@ static intact_status group_norm(intact_onnx_node *node) {
   return intact__onnx_make(node, 3, operands);
 }
 
+/* axis is -1 unless given, and nothing is added to the norm. */
+static intact_status lp_norm(intact_onnx_node *node) {
+  int64_t axis, order;
+  INTACT_TRY(intact__onnx_make(node, node->n_inputs, node->inputs));
+  INTACT_TRY(intact__onnx_attr_int(node, "axis", -1, &axis));
+  INTACT_TRY(intact__onnx_attr_int(node, "p", 2, &order));
+  intact__attr_set_int(node->made, "dim", axis);
+  intact__attr_set_float(node->made, "p", (double)order);
+  intact__attr_set_float(node->made, "eps", 0);
+  return INTACT_OK;
+}
+
 /* ---- softmax before opset 13 ---- */
 /* All dimensions from axis on count as one: reshape, softmax over the last axis, reshape back. */
 static intact_status softmax_flatten(intact_onnx_node *node) {
@@ -356,8 +368,15 @@ static intact_status softmax_flatten(intact_onnx_node *node) {
 }
 
 const intact_onnx_fixup intact__onnx_fixups_neural[] = {
-    INTACT_ONNX_FIXUP(batch_norm), INTACT_ONNX_FIXUP(conv),        INTACT_ONNX_FIXUP(conv_transpose),
-    INTACT_ONNX_FIXUP(gemm),       INTACT_ONNX_FIXUP(global_pool), INTACT_ONNX_FIXUP(group_norm),
-    INTACT_ONNX_FIXUP(layer_norm), INTACT_ONNX_FIXUP(pool),        INTACT_ONNX_FIXUP(softmax_flatten),
+    INTACT_ONNX_FIXUP(batch_norm),
+    INTACT_ONNX_FIXUP(conv),
+    INTACT_ONNX_FIXUP(conv_transpose),
+    INTACT_ONNX_FIXUP(gemm),
+    INTACT_ONNX_FIXUP(global_pool),
+    INTACT_ONNX_FIXUP(group_norm),
+    INTACT_ONNX_FIXUP(layer_norm),
+    INTACT_ONNX_FIXUP(lp_norm),
+    INTACT_ONNX_FIXUP(pool),
+    INTACT_ONNX_FIXUP(softmax_flatten),
     INTACT_ONNX_FIXUPS_END,
 };

@@ -109,7 +109,9 @@ static intact_status check_operands(intact_onnx_node *node, const intact_op *row
 
 static intact_status add_node(intact_onnx_node *node, const intact_op *row, const char *name, int n_operands,
                               intact_value *const *operands, int n_results, const char *const *names, intact_node **made) {
-  while (n_operands > 0 && operands[n_operands - 1] == NULL) n_operands--;
+  int last = row->schema.n_operands - 1;
+  bool variadic = last >= 0 && (row->schema.operands[last].flags & INTACT_VARIADIC) != 0;
+  while (!variadic && n_operands > 0 && operands[n_operands - 1] == NULL) n_operands--;
   INTACT_TRY(check_operands(node, row, n_operands, operands));
   if (name == NULL) return intact__no_memory(node->context, 1);
   for (int i = 0; i < n_results; i++) {
@@ -273,7 +275,7 @@ static intact_status map_name(intact_value *value) {
    what it reads. Dequantized weights stay what they are. */
 static bool can_fold(const intact_node *made) {
   enum { FOLD_BYTES = 1 << 16 };
-  if (made->n_bodies > 0 || made->op->has_effect || made->n_operands == 0 || intact__is_op(made, "dequantize")) return false;
+  if (made->n_bodies > 0 || made->op->has_effect || intact__is_op(made, "dequantize")) return false;
   size_t read = 0, bytes;
   int64_t count;
   for (int i = 0; i < made->n_operands; i++) {
