@@ -4,8 +4,10 @@
 
 #include <unistd.h>
 
+#include "intact/data.h"
 #include "intact/io.h"
-#include "intact/run.h"
+#include "intact/quant.h"
+#include "run/program.h"
 #include "support/reference.h"
 
 static intact_context *context;
@@ -131,6 +133,62 @@ static void test_intact_files(void **state) {
   unlink(path);
 }
 
+static intact_graph *quantize(const model *m) {
+  char path[1200];
+  intact_data *data;
+  intact_graph *result = NULL;
+  const double mean = 0.286, std = 0.353;
+  const intact_data_options options = {.n_mean = 1, .n_std = 1, .mean = &mean, .std = &std, .samples = 64};
+  snprintf(path, sizeof path, "%s/data/train-512-images-idx3-ubyte", folder);
+  assert_ok(context, intact_data_open(context, path, m->graph, &options, &data));
+  intact_quantize_options how = intact_quantize_default_options();
+  how.equalize = how.bias_correction = false;
+  assert_ok(context, intact_quantize(m->graph, data, &how, &result, NULL));
+  intact_data_close(data);
+  return result;
+}
+
+/* A step of the quantized output: of the value that the last node dequantizes; 0 when it computes in float. */
+static float output_step(const intact_graph *graph) {
+  const intact_node *last = graph->outputs[0]->producer;
+  return intact__is_op(last, "dequantize") ? last->operands[0]->qparams->scale[0] : 0;
+}
+
+/* Integer programs against the interpreter on the same integer graph: codes that differ are rounding ties that tipped over. */
+static void test_integer_programs(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    model m = load(names[i]);
+    intact_graph *graph = quantize(&m);
+    assert_ok(context, intact_to_integer(graph));
+    intact_program *program;
+    intact_tensor *by_interp, *by_run, *x = first(m.x, 16);
+    assert_ok(context, intact_program_create(graph, &program));
+    assert_ok(context, intact_graph_interpret(graph, (const intact_tensor *[]){x}, false, &by_interp));
+    assert_ok(context, intact_program_run(program, (const intact_tensor *[]){x}, &by_run));
+    const float step = output_step(graph);
+    int64_t different = 0;
+    float worst = 0;
+    for (int64_t k = 0; k < by_run->count; k++) {
+      const float gap = fabsf(intact__f32(by_run)[k] - intact__f32(by_interp)[k]);
+      worst = gap > worst ? gap : worst;
+      different += step > 0 ? gap > 0 : gap > 1e-3f;
+    }
+    int integer = 0, steps = intact_program_step_count(program);
+    for (int s = 0; s < steps; s++) integer += intact_program_step(program, s).integer;
+    print_message("%-10s %3d of %3d steps integer, arena %zu bytes for 16, %lld of %lld outputs differ, worst %.2f steps\n", names[i],
+                  integer, steps, intact_program_arena_bytes(program), (long long)different, (long long)by_run->count,
+                  step > 0 ? (double)(worst / step) : (double)worst);
+    assert_true(different <= by_run->count / 50);
+    intact_tensor_destroy(by_interp);
+    intact_tensor_destroy(by_run);
+    intact_tensor_destroy(x);
+    intact_program_destroy(program);
+    intact_graph_destroy(graph);
+    unload(&m);
+  }
+}
+
 int main(void) {
   context = test_context(2);
   test_reference("models", folder, sizeof folder);
@@ -139,6 +197,7 @@ int main(void) {
       cmocka_unit_test(test_interp),
       cmocka_unit_test(test_text_reads_back),
       cmocka_unit_test(test_intact_files),
+      cmocka_unit_test(test_integer_programs),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
