@@ -5,12 +5,14 @@
 #define INTACT_OPS_ELEMENTWISE_H
 
 #include <math.h>
+#include <string.h>
 #include <tgmath.h>
 
 #include "ops/common.h"
 #include "ops/lower.h"
 
 enum { INTACT_ELEMENTWISE_MAX = 3 };
+enum { INTACT_BLOCK = 16 }; /* dense float32 loops go by blocks of this many, which compilers turn into vector instructions */
 
 /* y[i] from x[k][i * step[k]], i < n. p: the attributes int, bool, float in schema order (NAN when absent). */
 typedef void (*intact_elementwise_fn)(void *y, const void *const *x, const int64_t *step, int64_t n, const double *p);
@@ -41,42 +43,48 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
     const T *x = x_[0];                                                                                                \
     int64_t s = step[0];                                                                                               \
     (void)p;                                                                                                           \
-    if (s == 1) {                                                                                                      \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        const T v = x[i];                                                                                              \
-        y[i] = (out)(expression);                                                                                      \
+    int64_t i = 0;                                                                                                     \
+    for (; sizeof(T) == sizeof(float) && s == 1 && i + INTACT_BLOCK <= n; i += INTACT_BLOCK) {                         \
+      out block[INTACT_BLOCK];                                                                                         \
+      for (int k = 0; k < INTACT_BLOCK; k++) {                                                                         \
+        const T v = x[i + k];                                                                                          \
+        block[k] = (out)(expression);                                                                                  \
       }                                                                                                                \
-      return;                                                                                                          \
+      memcpy(y + i, block, sizeof block);                                                                              \
     }                                                                                                                  \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
+    for (; i < n; i++) {                                                                                               \
       const T v = x[i * s];                                                                                            \
       y[i] = (out)(expression);                                                                                        \
     }                                                                                                                  \
   }
 
-#define INTACT_LOOP_2(fn, type, out, expression)                                                                      \
+#define INTACT_LOOP_2(fn, type, out, expression)                                                                       \
   static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) {                   \
     typedef type T;                                                                                                    \
     out *y = y_;                                                                                                       \
     const T *a = x_[0], *b = x_[1];                                                                                    \
-    int64_t sa = step[0], sb = step[1];                                                                                \
+    int64_t sa = step[0], sb = step[1], i = 0;                                                                         \
     (void)p;                                                                                                           \
-    if (sa == 1 && sb == 1) {                                                                                          \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        const T v = a[i], w = b[i];                                                                                    \
-        y[i] = (out)(expression);                                                                                      \
+    for (; sizeof(T) == sizeof(float) && sa == 1 && sb == 1 && i + INTACT_BLOCK <= n; i += INTACT_BLOCK) {             \
+      out block[INTACT_BLOCK];                                                                                         \
+      for (int k = 0; k < INTACT_BLOCK; k++) {                                                                         \
+        const T v = a[i + k], w = b[i + k];                                                                            \
+        block[k] = (out)(expression);                                                                                  \
       }                                                                                                                \
-    } else if (sa == 1 && sb == 0) {                                                                                   \
+      memcpy(y + i, block, sizeof block);                                                                              \
+    }                                                                                                                  \
+    for (; sizeof(T) == sizeof(float) && sa == 1 && sb == 0 && i + INTACT_BLOCK <= n; i += INTACT_BLOCK) {             \
+      out block[INTACT_BLOCK];                                                                                         \
       const T w = b[0];                                                                                                \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        const T v = a[i];                                                                                              \
-        y[i] = (out)(expression);                                                                                      \
+      for (int k = 0; k < INTACT_BLOCK; k++) {                                                                         \
+        const T v = a[i + k];                                                                                          \
+        block[k] = (out)(expression);                                                                                  \
       }                                                                                                                \
-    } else {                                                                                                           \
-      for (int64_t i = 0; i < n; i++) {                                                                                \
-        const T v = a[i * sa], w = b[i * sb];                                                                          \
-        y[i] = (out)(expression);                                                                                      \
-      }                                                                                                                \
+      memcpy(y + i, block, sizeof block);                                                                              \
+    }                                                                                                                  \
+    for (; i < n; i++) {                                                                                               \
+      const T v = a[i * sa], w = b[i * sb];                                                                            \
+      y[i] = (out)(expression);                                                                                        \
     }                                                                                                                  \
   }
 
@@ -107,8 +115,20 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
   static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy,    \
                      int64_t n, const double *p) {                                                                     \
     typedef float T;                                                                                                   \
+    int64_t i = 0;                                                                                                     \
     (void)p;                                                                                                           \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
+    for (; step[0] == 1 && i + INTACT_BLOCK <= n; i += INTACT_BLOCK) {                                                 \
+      T block[INTACT_BLOCK];                                                                                           \
+      for (int k = 0; k < INTACT_BLOCK; k++) {                                                                         \
+        const T v = x[0][i + k], r = y[i + k], d = dy[i + k];                                                          \
+        (void)v;                                                                                                       \
+        (void)r;                                                                                                       \
+        (void)d;                                                                                                       \
+        block[k] = (T)(expression);                                                                                    \
+      }                                                                                                                \
+      memcpy(dx[0] + i, block, sizeof block);                                                                          \
+    }                                                                                                                  \
+    for (; i < n; i++) {                                                                                               \
       const T v = x[0][i * step[0]], r = y[i], d = dy[i];                                                              \
       (void)v;                                                                                                         \
       (void)r;                                                                                                         \
@@ -117,16 +137,29 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
     }                                                                                                                  \
   }
 
-#define INTACT_GRAD_PART(k, expression)                                          \
-  if (dx[k] != NULL) {                                                           \
-    for (int64_t i = 0; i < n; i++) {                                            \
-      const T v = x[0][i * step[0]], w = x[1][i * step[1]], r = y[i], d = dy[i]; \
-      (void)v;                                                                   \
-      (void)w;                                                                   \
-      (void)r;                                                                   \
-      (void)d;                                                                   \
-      dx[k][i] = (T)(expression);                                                \
-    }                                                                            \
+#define INTACT_GRAD_PART(k, expression)                                                                                \
+  if (dx[k] != NULL) {                                                                                                 \
+    int64_t i = 0;                                                                                                     \
+    for (; step[0] == 1 && step[1] == 1 && i + INTACT_BLOCK <= n; i += INTACT_BLOCK) {                                 \
+      T block[INTACT_BLOCK];                                                                                           \
+      for (int j = 0; j < INTACT_BLOCK; j++) {                                                                         \
+        const T v = x[0][i + j], w = x[1][i + j], r = y[i + j], d = dy[i + j];                                         \
+        (void)v;                                                                                                       \
+        (void)w;                                                                                                       \
+        (void)r;                                                                                                       \
+        (void)d;                                                                                                       \
+        block[j] = (T)(expression);                                                                                    \
+      }                                                                                                                \
+      memcpy(dx[k] + i, block, sizeof block);                                                                          \
+    }                                                                                                                  \
+    for (; i < n; i++) {                                                                                               \
+      const T v = x[0][i * step[0]], w = x[1][i * step[1]], r = y[i], d = dy[i];                                       \
+      (void)v;                                                                                                         \
+      (void)w;                                                                                                         \
+      (void)r;                                                                                                         \
+      (void)d;                                                                                                         \
+      dx[k][i] = (T)(expression);                                                                                      \
+    }                                                                                                                  \
   }
 
 #define INTACT_GRAD_2(op, expression_a, expression_b)                                                                  \
