@@ -38,7 +38,8 @@ static intact_status read_dim(intact_onnx_scope *scope, const Onnx__TensorShapeP
       return INTACT_OK;
     }
   }
-  bool named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != 0;
+  bool named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != 0 &&
+               strcmp(dim->dim_param, "?") != 0 && strcmp(dim->dim_param, "-1") != 0;
   *size = intact__graph_symbol(scope->graph, named ? dim->dim_param : NULL);
   return *size == 0 ? intact__no_memory(scope->import->context, 1) : INTACT_OK;
 }
