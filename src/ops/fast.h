@@ -20,6 +20,10 @@ intact_status intact__addmm_fast(const intact_call *call);
 intact_status intact__matmul_fast(const intact_call *call);
 intact_status intact__matmul_grad_fast(intact_grad *grad);
 intact_status intact__pool_fast(const intact_call *call);
+intact_status intact__pool_grad_fast(intact_grad *grad);
+intact_status intact__batch_norm_fast(const intact_call *call);
+intact_status intact__batch_norm_grad_fast(intact_grad *grad);
+intact_status intact__lstm_fast(const intact_call *call);
 intact_status intact__layer_norm_fast(const intact_call *call);
 intact_status intact__softmax_fast(const intact_call *call);
 

@@ -308,6 +308,8 @@ const intact_op intact_op_batch_norm = {
                INTACT_ATTRS(INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1),
                             INTACT_FLOAT_ATTR("eps", 1e-5))},
     NORM_FUNCTIONS(infer_batch_norm),
+    .eval_fast = INTACT_FAST(intact__batch_norm_fast),
+    .grad_fast = INTACT_FAST(intact__batch_norm_grad_fast),
     .int_layout = INTACT_INT_CHANNELS_LAST,
     /* onnx fix-up batch_norm: momentum becomes 1 - momentum; training_mode 1 (or outputs 1 and 2) is training; the old
        spatial=0 and is_test are refused when they change anything. */

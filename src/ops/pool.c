@@ -269,7 +269,8 @@ static intact_status grad_pool(intact_grad *grad) {
 
 #define POOL_FUNCTIONS(infer_function)                                                                            \
   .infer = infer_function, .eval_f32 = eval_pool, .eval_fast = INTACT_FAST(intact__pool_fast), .grad = grad_pool, \
-  .int_layout = INTACT_INT_CHANNELS_LAST, .check_int = intact__check_pool, .lower_int = intact__lower_pool
+  .grad_fast = INTACT_FAST(intact__pool_grad_fast), .int_layout = INTACT_INT_CHANNELS_LAST,                       \
+  .check_int = intact__check_pool, .lower_int = intact__lower_pool
 
 #define X_OPERAND INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0})
 #define SAME_AS_X \

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ops/fast.h"
 #include "ops/ops.h"
 
 static intact_rnn_kind kind_of(const intact_op *op) {
@@ -358,7 +359,7 @@ static int64_t macs_rnn(const intact_node *node) {
 #define ONNX_ALIAS(alias) {"onnx", alias, 0, 0, NULL, "rnn"},
 #define NO_ALIAS
 
-#define RNN_ROW(op, text, states, results_list, more, onnx)                                                                \
+#define RNN_ROW(op, text, states, results_list, more, fast, onnx)                                                          \
   const intact_op intact_op_##op = {                                                                                       \
       .name = #op,                                                                                                         \
       .doc = text,                                                                                                         \
@@ -366,6 +367,7 @@ static int64_t macs_rnn(const intact_node *node) {
                  results_list, RNN_ATTRS(more)},                                                                           \
       .infer = infer_rnn,                                                                                                  \
       .eval_f32 = eval_rnn,                                                                                                \
+      .eval_fast = fast,                                                                                                   \
       .grad = grad_rnn,                                                                                                    \
       .quant = {.result = INTACT_RESULT_OWN},                                                                              \
       .int_layout = INTACT_INT_ROWS,                                                                                       \
@@ -376,8 +378,9 @@ static int64_t macs_rnn(const intact_node *node) {
   };
 
 RNN_ROW(lstm, "Long short-term memory; gates i f g o: c = f c + i g, h = o tanh(c).", H0_C0, INTACT_RESULTS("y", "hn", "cn"),
-        NO_MORE, ONNX_ALIAS("LSTM"))
-RNN_ROW(gru, "Gated recurrent unit; gates r z n: h = (1 - z) n + z h.", H0, INTACT_RESULTS("y", "hn"), RESET_AFTER,
+        NO_MORE, INTACT_FAST(intact__lstm_fast), ONNX_ALIAS("LSTM"))
+RNN_ROW(gru, "Gated recurrent unit; gates r z n: h = (1 - z) n + z h.", H0, INTACT_RESULTS("y", "hn"), RESET_AFTER, NULL,
         ONNX_ALIAS("GRU"))
-RNN_ROW(rnn_tanh, "Recurrent network h = tanh(W x + R h + b).", H0, INTACT_RESULTS("y", "hn"), NO_MORE, ONNX_ALIAS("RNN"))
-RNN_ROW(rnn_relu, "Recurrent network h = relu(W x + R h + b).", H0, INTACT_RESULTS("y", "hn"), NO_MORE, NO_ALIAS)
+RNN_ROW(rnn_tanh, "Recurrent network h = tanh(W x + R h + b).", H0, INTACT_RESULTS("y", "hn"), NO_MORE, NULL,
+        ONNX_ALIAS("RNN"))
+RNN_ROW(rnn_relu, "Recurrent network h = relu(W x + R h + b).", H0, INTACT_RESULTS("y", "hn"), NO_MORE, NULL, NO_ALIAS)
