@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observed graph -> q/dq graph: observe nodes become quantize and dequantize, constants become integers. */
+#include <math.h>
+
+#include "kernels/affine/choose_qparams.h"
 #include "ops/ops.h"
 #include "quant/annotate.h"
 #include "quant/bias.h"
+#include "quant/useful_range.h"
 
 typedef struct converter {
   intact_graph *graph;
@@ -80,11 +84,35 @@ static intact_status check_observed(const converter *c, const intact_node *node)
   return INTACT_OK;
 }
 
+/* The group's qparams; of a value that stands alone and is read by unary maps only, without the part they can't tell apart. */
+static intact_status activation_qparams(const converter *c, const intact_node *node, intact_qparams **qparams) {
+  const intact_observation *observation = node->observation;
+  intact_arena *arena = &c->graph->arena;
+  INTACT_TRY(intact__observation_qparams(observation, arena, qparams));
+  const intact_qparams *q = *qparams;
+  if (observation->uses != 1 || !observation->spec.observer || q->scheme != INTACT_PER_TENSOR_AFFINE) return INTACT_OK;
+  float low = (float)(q->quant_min - q->zero_point[0]) * q->scale[0];
+  float high = (float)(q->quant_max - q->zero_point[0]) * q->scale[0];
+  float cut_low = low, cut_high = high;
+  INTACT_TRY(intact__useful_range(node->results[0], &cut_low, &cut_high));
+  if (!(cut_low > low || cut_high < high)) return INTACT_OK;
+  float scale;
+  int32_t zero_point;
+  intact_qparams_rule rule =
+      intact__qparams_rule(q->scheme, q->dtype, q->quant_min, q->quant_max, false, observation->spec.eps);
+  intact__qparams_from_range(&rule, cut_low, cut_high, &scale, &zero_point);
+  *qparams =
+      intact__qparams_create(arena, q->scheme, q->dtype, q->quant_min, q->quant_max, -1, 1, &scale, &zero_point);
+  if (!*qparams) return intact__no_memory(c->graph->context, sizeof **qparams);
+  return intact__note(c->notes, "range of %s cut from %.3g..%.3g to %.3g..%.3g: its readers don't change outside",
+                      node->operands[0]->name, (double)low, (double)high, (double)fminf(cut_low, 0.0f), (double)fmaxf(cut_high, 0.0f));
+}
+
 static intact_status convert_activation(const converter *c, intact_node *node) {
   INTACT_TRY(check_observed(c, node));
   intact_graph *graph = c->graph;
   intact_qparams *qparams = NULL;
-  INTACT_TRY(intact__observation_qparams(node->observation, &graph->arena, &qparams));
+  INTACT_TRY(activation_qparams(c, node, &qparams));
   intact_value *value = node->operands[0], *observed = node->results[0];
   bool integer = wishes_integer(observed);
   if (integer && value->is_input) {

@@ -24,6 +24,7 @@ typedef struct link {
   float *reach;  /* largest |value| of each channel in `ranged` */
   float *factor; /* scratch */
   double spread_before;
+  bool changed;
 } link;
 
 typedef struct equalizer {
@@ -247,7 +248,7 @@ static intact_status apply(equalizer *e, link *l, double *logs, bool *moved) {
     any = any || l->factor[c] < 1.0f || l->factor[c] > 1.0f;
   }
   if (!any) return INTACT_OK;
-  *moved = true;
+  *moved = l->changed = true;
   INTACT_TRY(intact__layer_scale_outputs(&l->start, l->factor));
   for (int64_t c = 0; c < n; c++) {
     l->reach[c] *= l->factor[c];
@@ -287,6 +288,7 @@ static intact_status equalize(equalizer *e, intact_data *data, int64_t batch, in
   INTACT_TRY(sweep_all(e));
   for (size_t k = 0; k < e->n; k++) {
     const link *l = e->links[k];
+    if (!l->changed) continue;
     INTACT_TRY(intact__note(notes, "equalize %s -> %s%s: ranges of channels differ by %.3g before, %.3g after", l->start.node->name,
                             l->readers[0].layer.node->name, l->n_readers > 1 ? " and others" : "", l->spread_before, spread(l)));
   }
