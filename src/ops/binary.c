@@ -31,7 +31,7 @@
 #define WRAP(a, sign, b) ((T)((uint64_t)(a) sign(uint64_t)(b)))
 
 INTACT_FLOAT_LOOPS(2, add, v + P(1) * w)
-INTACT_INT_LOOP(2, add, WRAP(v, +, WRAP(w, *, P(1))))
+INTACT_INT_LOOP(2, add, WRAP(v, +, WRAP(w, *, WHOLE(1))))
 INTACT_GRAD_2(add, d, d *P(1))
 INTACT_ELEMENTWISE_WITH_GRAD(add, 2, .s64 = add_s64, .scalar = "other")
 BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add_grad, FUSES_CLAMP, INTACT_ATEN("add"),
@@ -42,7 +42,7 @@ BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add
            INTACT_ONNX_AS("Sum", "", "fold_operands"), INTACT_OPENVINO_AS("Add", "auto_broadcast=", "scalar_operand"))
 
 INTACT_FLOAT_LOOPS(2, sub, v - P(1) * w)
-INTACT_INT_LOOP(2, sub, WRAP(v, -, WRAP(w, *, P(1))))
+INTACT_INT_LOOP(2, sub, WRAP(v, -, WRAP(w, *, WHOLE(1))))
 INTACT_GRAD_2(sub, d, -d * P(1))
 INTACT_ELEMENTWISE_WITH_GRAD(sub, 2, .s64 = sub_s64, .scalar = "other")
 BINARY_ROW(sub, "y = a - alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), sub_grad, FUSES_CLAMP, INTACT_ATEN("sub"),
@@ -50,7 +50,7 @@ BINARY_ROW(sub, "y = a - alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), sub
            INTACT_ONNX_AS("Sub", "", "scalar_operand"), INTACT_OPENVINO_AS("Subtract", "auto_broadcast=", "scalar_operand"))
 
 INTACT_FLOAT_LOOPS(2, rsub, w - P(1) * v)
-INTACT_INT_LOOP(2, rsub, WRAP(w, -, WRAP(v, *, P(1))))
+INTACT_INT_LOOP(2, rsub, WRAP(w, -, WRAP(v, *, WHOLE(1))))
 INTACT_GRAD_2(rsub, -d * P(1), d)
 INTACT_ELEMENTWISE_WITH_GRAD(rsub, 2, .s64 = rsub_s64, .scalar = "other")
 BINARY_ROW(rsub, "y = b - alpha * a.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), rsub_grad, FUSES_CLAMP, INTACT_ATEN("rsub"),

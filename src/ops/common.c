@@ -114,10 +114,10 @@ static bool merge_dim(intact_infer *infer, int64_t *into, int64_t dim) {
   return true;
 }
 
-intact_status intact__infer_broadcast(intact_infer *infer, int first, int *rank, int64_t *dims) {
+intact_status intact__infer_broadcast(intact_infer *infer, int first, int end, int *rank, int64_t *dims) {
   const intact_node *node = infer->node;
   *rank = 0;
-  for (int i = first; i < node->n_operands; i++) {
+  for (int i = first; i < end; i++) {
     const intact_value *value = node->operands[i];
     if (value == NULL) continue;
     if (value->rank < 0) {
@@ -127,7 +127,7 @@ intact_status intact__infer_broadcast(intact_infer *infer, int first, int *rank,
     if (value->rank > *rank) *rank = value->rank;
   }
   for (int k = 0; k < *rank; k++) dims[k] = 1;
-  for (int i = first; i < node->n_operands; i++) {
+  for (int i = first; i < end; i++) {
     const intact_value *value = node->operands[i];
     if (value == NULL) continue;
     for (int k = 0; k < value->rank; k++) {

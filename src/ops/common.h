@@ -46,9 +46,9 @@ intact_status intact__infer_unranked(intact_infer *infer, intact_dtype dtype);
 intact_status intact__infer_like_first(intact_infer *infer);
 /* Operand i, NULL when it was left out or is behind the node's operands. */
 const intact_value *intact__infer_operand(const intact_infer *infer, int i);
-/* Broadcast of operands first..n_operands-1 that are present (NumPy's rule; a symbol against a number above 1 is taken to be
+/* Broadcast of operands first..end-1 that are present (NumPy's rule; a symbol against a number above 1 is taken to be
    that number). *rank is -1 when an operand's rank is unknown. */
-intact_status intact__infer_broadcast(intact_infer *infer, int first, int *rank, int64_t *dims);
+intact_status intact__infer_broadcast(intact_infer *infer, int first, int end, int *rank, int64_t *dims);
 /* float16 with bfloat16 gives float32; else the wider of a kind, float before integer before bool. A 0-d operand does not
    widen one that has axes (PyTorch's rule of wrapped numbers) within its kind. */
 intact_dtype intact__promote(intact_dtype a, int rank_a, intact_dtype b, int rank_b);

@@ -21,6 +21,16 @@ static intact_dtype result_dtype(const intact_elementwise *op, intact_dtype join
   return op->to_bool ? INTACT_BOOL : joined;
 }
 
+static intact_elementwise_fn loop_of(const intact_elementwise *op, intact_dtype compute) {
+  return compute == INTACT_F32 ? op->f32 : compute == INTACT_F64 ? op->f64 : op->s64;
+}
+
+static intact_status check_loop(intact_context *context, const intact_node *node, const intact_elementwise *op, intact_dtype compute) {
+  if (loop_of(op, compute) != NULL) return INTACT_OK;
+  INTACT_FAIL(context, TYPE_MISMATCH, node->name, "%s '%s': its operands together are %s; the op takes integers only",
+              node->op->name, node->name, intact_dtype_text(compute));
+}
+
 static bool takes_scalar(const intact_node *node, const intact_elementwise *op) {
   return op->scalar != NULL && (node->n_operands < 2 || node->operands[1] == NULL);
 }
@@ -43,8 +53,9 @@ intact_status intact__elementwise_infer(intact_infer *infer, const intact_elemen
   }
   int rank = 0;
   int64_t dims[INTACT_MAX_RANK];
-  INTACT_TRY(intact__infer_broadcast(infer, 0, &rank, dims));
+  INTACT_TRY(intact__infer_broadcast(infer, 0, node->n_operands, &rank, dims));
   intact_dtype dtype = result_dtype(op, joined, scalar && scalar_is_real(node, op), &compute);
+  INTACT_TRY(check_loop(infer->context, node, op, compute));
   return intact__infer_result(infer, 0, dtype, rank, dims);
 }
 
@@ -95,6 +106,7 @@ static intact_status take_operands(const intact_call *call, const intact_element
     if (call->operands[k]->rank != 0) joined_rank = call->operands[k]->rank;
   }
   *dtype = result_dtype(op, joined, scalar && scalar_is_real(call->node, op), compute);
+  INTACT_TRY(check_loop(call->context, call->node, op, *compute));
   for (int k = 0; k < op->n; k++) {
     if (k == 1 && scalar) {
       INTACT_TRY(intact_tensor_create(call->context, *compute, 0, NULL, &x[k]));
@@ -145,7 +157,7 @@ intact_status intact__elementwise_eval(const intact_call *call, const intact_ele
     INTACT_TRY_TO(end, intact__tensor_create_raw(call->context, compute, rank, dims, &made));
     y = made;
   }
-  eval_job job = {.fn = compute == INTACT_F32 ? op->f32 : compute == INTACT_F64 ? op->f64 : op->s64, .n = op->n, .y = y->data};
+  eval_job job = {.fn = loop_of(op, compute), .n = op->n, .y = y->data};
   job.in_size = (size_t)intact_dtype_bits(compute) / 8;
   job.out_size = (size_t)intact_dtype_bits(y->dtype) / 8;
   for (int k = 0; k < op->n; k++) job.x[k] = x[k]->data;
@@ -216,7 +228,9 @@ static intact_status make_gradients(intact_grad *grad, const intact_elementwise 
 
 intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwise *op) {
   const intact_tensor *y = grad->results[0], *dy = grad->d_results[0];
-  if (dy == NULL) return INTACT_OK;
+  bool wanted = false;
+  for (int k = 0; k < op->n && k < grad->n_operands; k++) wanted = wanted || grad->needed[k];
+  if (dy == NULL || !wanted) return INTACT_OK;
   if (y->dtype != INTACT_F32) {
     INTACT_FAIL(grad->context, UNSUPPORTED_TYPE, grad->node->name, "%s '%s': its result is %s; gradients are float32 only",
                 grad->node->op->name, grad->node->name, intact_dtype_text(y->dtype));

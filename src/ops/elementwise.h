@@ -35,6 +35,12 @@ intact_status intact__elementwise_grad(intact_grad *grad, const intact_elementwi
 
 /* ---- formulas: v (and w, u) are the operands in type T; P(k) the k-th number of the attributes ---- */
 #define P(k) ((T)p[k])
+/* The same for integer loops: cut to what fits, NAN is 0. */
+static inline int64_t intact__whole(double value) {
+  if (value != value) return 0;
+  return value >= 9.2e18 ? INT64_MAX : value <= -9.2e18 ? INT64_MIN : (int64_t)value;
+}
+#define WHOLE(k) intact__whole(p[k])
 
 #define INTACT_LOOP_1(fn, type, out, expression)                                                                      \
   static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) {                   \

@@ -60,7 +60,7 @@ static intact_status index_types(intact_infer *infer, int first) {
     }
     indexed[i - first] = true;
   }
-  INTACT_TRY(intact__infer_broadcast(infer, first, &rank, common));
+  INTACT_TRY(intact__infer_broadcast(infer, first, node->n_operands, &rank, common));
   if (rank < 0) return intact__infer_unranked(infer, x->dtype);
   int n = index_dims(x->rank, x->dims, indexed, rank, common, &at, dims);
   if (n < 0) return refuse_index(infer->context, node, "the result would have too many axes");

@@ -13,7 +13,7 @@ static intact_status where_infer(intact_infer *infer) {
   int64_t dims[INTACT_MAX_RANK];
   intact_dtype dtype = node->operands[1]->dtype;
   dtype = intact__promote(dtype, node->operands[1]->rank, node->operands[2]->dtype, node->operands[2]->rank);
-  INTACT_TRY(intact__infer_broadcast(infer, 0, &rank, dims));
+  INTACT_TRY(intact__infer_broadcast(infer, 0, 3, &rank, dims));
   return intact__infer_result(infer, 0, dtype, rank, dims);
 }
 
@@ -140,9 +140,15 @@ const intact_op intact_op_where = {
 /* ---- masked_fill ---- */
 
 static intact_status masked_fill_infer(intact_infer *infer) {
+  const intact_value *value = intact__infer_operand(infer, 2);
   int rank = 0;
   int64_t dims[INTACT_MAX_RANK];
-  INTACT_TRY(intact__infer_broadcast(infer, 0, &rank, dims));
+  bool one = value == NULL || value->rank < 0 || value->rank == 0 || (value->rank == 1 && (value->dims[0] == 1 || value->dims[0] < 0));
+  if (!one) {
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "masked_fill '%s': the value is a tensor of %d axes; one element is "
+                "needed", infer->node->name, value->rank);
+  }
+  INTACT_TRY(intact__infer_broadcast(infer, 0, 2, &rank, dims));
   return intact__infer_result(infer, 0, infer->node->operands[0]->dtype, rank, dims);
 }
 
@@ -268,11 +274,15 @@ static int slope_dims(int rank, int w_rank, const int64_t *w_dims, int64_t *dims
 static intact_status prelu_infer(intact_infer *infer) {
   const intact_value *x = infer->node->operands[0], *w = infer->node->operands[1];
   int64_t dims[INTACT_MAX_RANK];
+  if (!intact_dtype_is_float(x->dtype) || w->dtype != x->dtype) {
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "prelu '%s': the operand is %s, the slope %s; both must be of one "
+                "float type", infer->node->name, intact_dtype_text(x->dtype), intact_dtype_text(w->dtype));
+  }
   if (x->rank < 0 || w->rank < 0) return intact__infer_like_first(infer);
   int n = slope_dims(x->rank, w->rank, w->dims, dims);
   for (int k = 0; k < n; k++) {
     int64_t have = n - k <= x->rank ? x->dims[x->rank - n + k] : 1;
-    if (dims[k] == 1 || dims[k] < 0 || have < 0 || dims[k] == have) continue;
+    if (n <= x->rank && (dims[k] == 1 || dims[k] < 0 || have < 0 || dims[k] == have)) continue;
     char mine[160], theirs[160];
     INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "prelu '%s': slopes of shape %s for %s; one, one for each channel "
                 "(axis 1), or a shape that broadcasts to it is needed", infer->node->name,
