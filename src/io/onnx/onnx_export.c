@@ -15,10 +15,11 @@ enum { MOST_INLINE_BYTES = 2000000000, SMALL_TENSOR = 1024, EXTERNAL_ALIGNMENT =
 static intact_status write_once(intact_onnx_output *output, const intact_graph *graph, Onnx__GraphProto *proto) {
   onnx__graph_proto__init(proto);
   intact_onnx_out out = {.output = output, .graph = graph, .proto = proto};
-  intact__map_init(&out.used, output->context);
+  intact__map_init(&output->used, output->context);
   proto->name = intact__arena_strdup(&output->arena, graph->name[0] == 0 ? "graph" : graph->name);
-  intact_status status = proto->name == NULL ? intact__no_memory(output->context, 1) : intact__onnx_out_graph(&out);
-  intact__map_fini(&out.used);
+  intact_status status = proto->name == NULL ? intact__no_memory(output->context, 1) : intact__onnx_out_begin(&out);
+  if (status == INTACT_OK) status = intact__onnx_out_graph(&out);
+  intact__map_fini(&output->used);
   return status;
 }
 

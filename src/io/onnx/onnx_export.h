@@ -21,6 +21,7 @@ typedef struct intact_onnx_output {
   int opset;           /* being written */
   int needed;          /* the highest that a node written so far asks for */
   bool microsoft;      /* an operator of com.microsoft was written */
+  intact_map used;     /* names of values of all graphs: those of a body must not be those of the graph around */
   intact_text missing; /* nodes that cannot be written, "name (op): why; ..." */
   int64_t n_missing;
 } intact_onnx_output;
@@ -35,12 +36,12 @@ typedef struct intact_onnx_out {
   intact_onnx_output *output;
   const struct intact_onnx_out *outer; /* of a body; NULL for the model's graph */
   const intact_graph *graph;
+  int n_own; /* of a body: inputs that the written graph has too; the others are outer values */
   Onnx__GraphProto *proto;
   const char **names;        /* by value id */
   intact_onnx_scale *scales; /* by value id */
   bool *written;             /* by value id: constants that are initializers already */
   const char **real_names;   /* by value id of codes: the dequantized value */
-  intact_map used;           /* names in this graph */
   int64_t fresh;
 } intact_onnx_out;
 
@@ -77,6 +78,9 @@ intact_status intact__onnx_out_step(intact_onnx_out *out, const intact_node *sou
 intact_status intact__onnx_out_last(intact_onnx_out *out, const intact_node *source, const char *op, const char *a,
                                     const char *b);
 
+intact_status intact__onnx_out_graph_attribute(intact_onnx_out *out, Onnx__NodeProto *node, const char *name,
+                                               Onnx__GraphProto *graph);
+
 /* Initializers; *name is what nodes read. */
 intact_status intact__onnx_out_tensor(intact_onnx_out *out, const char *base, const char *suffix,
                                       const intact_tensor *tensor, const char **name);
@@ -101,11 +105,13 @@ typedef struct intact_onnx_out_row {
   const char *op;
   intact_onnx_out_fn write;
 } intact_onnx_out_row;
+extern const intact_onnx_out_row intact__onnx_out_control[];
 extern const intact_onnx_out_row intact__onnx_out_elementwise[];
 extern const intact_onnx_out_row intact__onnx_out_neural[];
 extern const intact_onnx_out_row intact__onnx_out_quantized[];
 extern const intact_onnx_out_row intact__onnx_out_recurrent[];
 extern const intact_onnx_out_row intact__onnx_out_shape[];
+extern const intact_onnx_out_row intact__onnx_out_vision[];
 
 /* ---- quantized values (onnx_out_quantize.c) ---- */
 /* DequantizeLinear of a value that carries qparams into an output named `real`. */
@@ -119,7 +125,7 @@ intact_status intact__onnx_out_dequantize_as(intact_onnx_out *out, const char *c
 intact_status intact__onnx_out_quantize(intact_onnx_out *out, const intact_node *source, const char *real,
                                         const intact_value *codes);
 
-/* Writes the graph's nodes, inputs and outputs into out->proto. */
+/* Writes the graph's nodes, inputs and outputs into out->proto, after intact__onnx_out_begin. */
 intact_status intact__onnx_out_graph(intact_onnx_out *out);
 
 #endif

@@ -30,10 +30,7 @@ static intact_status write_tensor(intact_onnx_out *out, const char *name, const 
 /* ---- names ---- */
 static bool is_used(const intact_onnx_out *out, const char *name) {
   int64_t there = 0;
-  for (; out != NULL; out = out->outer) {
-    if (intact__map_get(&out->used, name, &there)) return true;
-  }
-  return false;
+  return intact__map_get(&out->output->used, name, &there);
 }
 
 const char *intact__onnx_out_fresh(intact_onnx_out *out, const char *base, const char *suffix) {
@@ -43,7 +40,7 @@ const char *intact__onnx_out_fresh(intact_onnx_out *out, const char *base, const
     name = intact__arena_format(&out->output->arena, "%s%s%s_%lld", base, suffix[0] == 0 ? "" : "_", suffix,
                                 (long long)++out->fresh);
   }
-  return name == NULL || intact__map_set(&out->used, name, 1) != INTACT_OK ? NULL : name;
+  return name == NULL || intact__map_set(&out->output->used, name, 1) != INTACT_OK ? NULL : name;
 }
 
 intact_status intact__onnx_out_begin(intact_onnx_out *out) {
@@ -201,6 +198,14 @@ intact_status intact__onnx_out_ints(intact_onnx_out *out, Onnx__NodeProto *node,
   if (attribute->ints == NULL) return no_memory(out);
   if (n > 0) memcpy(attribute->ints, values, (size_t)n * sizeof *values);
   attribute->n_ints = (size_t)n;
+  return INTACT_OK;
+}
+
+intact_status intact__onnx_out_graph_attribute(intact_onnx_out *out, Onnx__NodeProto *node, const char *name,
+                                               Onnx__GraphProto *graph) {
+  Onnx__AttributeProto *attribute = NULL;
+  INTACT_TRY(add_attribute(out, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH, &attribute));
+  attribute->g = graph;
   return INTACT_OK;
 }
 

@@ -17,8 +17,8 @@ static const struct {
 };
 
 static const intact_onnx_out_row *const families[] = {
-    intact__onnx_out_elementwise, intact__onnx_out_neural, intact__onnx_out_quantized,
-    intact__onnx_out_recurrent,   intact__onnx_out_shape,
+    intact__onnx_out_control,   intact__onnx_out_elementwise, intact__onnx_out_neural, intact__onnx_out_quantized,
+    intact__onnx_out_recurrent, intact__onnx_out_shape,       intact__onnx_out_vision,
 };
 
 static const intact_onnx_out_row *find_row(const char *op) {
@@ -185,7 +185,8 @@ static intact_status write_shape(intact_onnx_out *out, const intact_value *value
   return INTACT_OK;
 }
 
-static intact_status write_info(intact_onnx_out *out, const intact_value *value, Onnx__ValueInfoProto **info) {
+static intact_status write_info(intact_onnx_out *out, const intact_value *value, const char *name,
+                                Onnx__ValueInfoProto **info) {
   intact_arena *arena = &out->output->arena;
   Onnx__ValueInfoProto *made = intact__arena_alloc(arena, 1, sizeof *made);
   Onnx__TypeProto *type = intact__arena_alloc(arena, 1, sizeof *type);
@@ -194,7 +195,7 @@ static intact_status write_info(intact_onnx_out *out, const intact_value *value,
   onnx__value_info_proto__init(made);
   onnx__type_proto__init(type);
   onnx__type_proto__tensor__init(tensor);
-  made->name = intact__arena_strdup(arena, out->names[value->id]);
+  made->name = intact__arena_strdup(arena, name);
   if (made->name == NULL) return intact__no_memory(out->output->context, 1);
   made->type = type;
   type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
@@ -206,29 +207,51 @@ static intact_status write_info(intact_onnx_out *out, const intact_value *value,
   return INTACT_OK;
 }
 
-static intact_status write_infos(intact_onnx_out *out, int n, intact_value *const *values, size_t *count,
-                                 Onnx__ValueInfoProto ***infos) {
-  *infos = intact__arena_alloc(&out->output->arena, (size_t)n + 1, sizeof **infos);
-  if (*infos == NULL) return intact__no_memory(out->output->context, (size_t)n * sizeof **infos);
-  for (int i = 0; i < n; i++) INTACT_TRY(write_info(out, values[i], &(*infos)[i]));
-  *count = (size_t)n;
+static intact_status write_inputs(intact_onnx_out *out, int n) {
+  Onnx__GraphProto *proto = out->proto;
+  proto->input = intact__arena_alloc(&out->output->arena, (size_t)n + 1, sizeof *proto->input);
+  if (proto->input == NULL) return intact__no_memory(out->output->context, (size_t)n * sizeof *proto->input);
+  for (int i = 0; i < n; i++) {
+    const intact_value *value = out->graph->inputs[i];
+    INTACT_TRY(write_info(out, value, out->names[value->id], &proto->input[i]));
+  }
+  proto->n_input = (size_t)n;
   return INTACT_OK;
+}
+
+/* The name of output i. Outputs of a body must be made inside of it, each once: others get an Identity node. */
+static intact_status output_name(intact_onnx_out *out, int i, const char **name) {
+  const intact_graph *graph = out->graph;
+  const intact_value *value = graph->outputs[i];
+  INTACT_TRY(intact__onnx_out_name(out, value, name));
+  bool own = out->outer == NULL || value->producer != NULL;
+  for (int k = 0; k < i; k++) own = own && graph->outputs[k] != value;
+  if (own) return INTACT_OK;
+  Onnx__NodeProto *node = NULL;
+  INTACT_TRY(intact__onnx_out_node(out, NULL, "Identity", &node));
+  INTACT_TRY(intact__onnx_out_input(out, node, *name));
+  *name = intact__onnx_out_fresh(out, value->name, "out");
+  return *name == NULL ? intact__no_memory(out->output->context, 1) : intact__onnx_out_output(out, node, *name);
 }
 
 /* An output that is a constant is written as an initializer even when no node reads it. */
 static intact_status write_outputs(intact_onnx_out *out) {
-  const intact_graph *graph = out->graph;
-  for (int i = 0; i < graph->n_outputs; i++) {
+  Onnx__GraphProto *proto = out->proto;
+  int n = out->graph->n_outputs;
+  proto->output = intact__arena_alloc(&out->output->arena, (size_t)n + 1, sizeof *proto->output);
+  if (proto->output == NULL) return intact__no_memory(out->output->context, (size_t)n * sizeof *proto->output);
+  for (int i = 0; i < n; i++) {
     const char *name = NULL;
-    INTACT_TRY(intact__onnx_out_name(out, graph->outputs[i], &name));
+    INTACT_TRY(output_name(out, i, &name));
+    INTACT_TRY(write_info(out, out->graph->outputs[i], name, &proto->output[i]));
   }
-  return write_infos(out, graph->n_outputs, graph->outputs, &out->proto->n_output, &out->proto->output);
+  proto->n_output = (size_t)n;
+  return INTACT_OK;
 }
 
 intact_status intact__onnx_out_graph(intact_onnx_out *out) {
-  INTACT_TRY(intact__onnx_out_begin(out));
+  int n_inputs = out->outer == NULL ? out->graph->n_inputs : out->n_own;
   for (const intact_node *node = out->graph->first; node != NULL; node = node->next) INTACT_TRY(write_node(out, node));
-  if (out->outer == NULL)
-    INTACT_TRY(write_infos(out, out->graph->n_inputs, out->graph->inputs, &out->proto->n_input, &out->proto->input));
+  INTACT_TRY(write_inputs(out, n_inputs));
   return write_outputs(out);
 }

@@ -76,10 +76,9 @@ static intact_status write_squeeze(intact_onnx_out *out, const intact_node *node
   bool squeeze = strcmp(node->op->name, "squeeze") == 0;
   const intact_attr *dims = intact__attr(node, "dim");
   const intact_value *x = node->operands[0];
-  if (!squeeze || !dims->present) return with_attr(out, node, squeeze ? "Squeeze" : "Unsqueeze", "dim");
+  if (!squeeze || !dims->present || x->rank < 0) return with_attr(out, node, squeeze ? "Squeeze" : "Unsqueeze", "dim");
   int64_t axes[INTACT_MAX_RANK]; /* ours skips axes that are longer than 1 */
   int n = 0;
-  if (x->rank < 0) return refuse_rank(out, node);
   for (int i = 0; i < dims->n && n < INTACT_MAX_RANK; i++) {
     int64_t axis = axis_of(dims->ints[i], x->rank);
     if (axis >= 0 && axis < x->rank && (x->dims[axis] == 1 || x->dims[axis] < 0)) axes[n++] = axis;
