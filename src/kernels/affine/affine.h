@@ -115,7 +115,7 @@ static inline int32_t intact__requantize_f32_rne(int32_t acc, float multiplier, 
   return (int32_t)intact__affine_clamp((float)acc * multiplier, zero_point, low, high);
 }
 
-/* The rounding doubling high product of gemmlowp: (a * b * 2 + 2^31) >> 32 with halves away from zero, saturated. */
+/* The rounding doubling high product of gemmlowp: a * b / 2^31 rounded, halves upward, saturated. */
 int32_t intact__doubling_high_product(int32_t a, int32_t b);
 /* acc scaled by an integer multiplier: rounded once (half up) or twice (high product, then shift half away from zero). */
 int32_t intact__scale_single_round(int32_t acc, int32_t integer, int shift);

@@ -91,8 +91,11 @@ static intact_status find_percentile(intact_context *context, clip_state *s) {
 
 /* ---- entropy ---- */
 
+/* What a bin counts for that is empty but gets what was clipped: small, so that the entropy stays finite. */
+static const double nothing = 1e-4;
+
 /* Relative entropy of the counts clipped to bins first..last (what lies outside goes to the end bins) against the same counts
-   averaged over `levels` steps, over bins that hold something. Infinite where a step loses everything. */
+   averaged over `levels` steps, over bins that hold something. */
 static double divergence(const intact_fixed_histogram *h, int32_t first, int32_t last, int64_t levels) {
   int64_t n = last - first + 1, steps = levels < n ? levels : n;
   double outside_low = 0.0, outside_high = 0.0, total = 0.0, kept = 0.0, sum = 0.0;
@@ -113,8 +116,7 @@ static double divergence(const intact_fixed_histogram *h, int32_t first, int32_t
     for (int64_t i = from; i < to; i++) {
       double p = h->counts[i] + (i == first ? outside_low : 0.0) + (i == last ? outside_high : 0.0);
       if (p <= 0.0) continue;
-      double q = h->counts[i] > 0.0 ? step_total / (double)filled : 0.0;
-      if (q <= 0.0) return INFINITY;
+      double q = h->counts[i] > 0.0 ? step_total / (double)filled : nothing;
       sum += p / total * log((p / total) / (q / kept));
     }
   }
