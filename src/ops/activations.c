@@ -10,20 +10,20 @@
   INTACT_UNARY(op, text, __VA_ARGS__)
 
 /* A row with attributes, given in parentheses. */
-#define WITH_ATTRS(op, text, attributes, ...)     \
-  INTACT_ELEMENTWISE_WITH_GRAD(op, 1)             \
-  const intact_op intact_op_##op = {              \
-      .name = #op,                                \
-      .doc = text,                                \
+#define WITH_ATTRS(op, text, attributes, ...)        \
+  INTACT_ELEMENTWISE_WITH_GRAD(op, 1)                \
+  const intact_op intact_op_##op = {                 \
+      .name = #op,                                   \
+      .doc = text,                                   \
       .schema = {INTACT_X, INTACT_ATTRS attributes}, \
-      .infer = op##_infer,                        \
-      .eval_f32 = op##_eval,                      \
-      .grad = op##_grad,                          \
-      .quant = {.is_unary_map = true},            \
-      .int_layout = INTACT_INT_ANY,               \
-      .check_int = intact__check_unary,           \
-      .lower_int = intact__lower_unary,           \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),     \
+      .infer = op##_infer,                           \
+      .eval_f32 = op##_eval,                         \
+      .grad = op##_grad,                             \
+      .quant = {.is_unary_map = true},               \
+      .int_layout = INTACT_INT_ANY,                  \
+      .check_int = intact__check_unary,              \
+      .lower_int = intact__lower_unary,              \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),        \
   };
 
 /* ---- exponential family ---- */
@@ -31,7 +31,7 @@
 #define LOGISTIC(x) (1 / (1 + exp(-(x))))
 
 INTACT_FLOAT_LOOPS(1, sigmoid, LOGISTIC(v))
-INTACT_GRAD_1(sigmoid, d * (1 - r) * r)
+INTACT_GRAD_1(sigmoid, d *(1 - r) * r)
 INTACT_ELEMENTWISE_WITH_GRAD(sigmoid, 1)
 const intact_op intact_op_sigmoid = {
     .name = "sigmoid",
@@ -48,7 +48,7 @@ const intact_op intact_op_sigmoid = {
 };
 
 INTACT_FLOAT_LOOPS(1, tanh, tanh(v))
-INTACT_GRAD_1(tanh, d * (1 - r * r))
+INTACT_GRAD_1(tanh, d *(1 - r * r))
 INTACT_ELEMENTWISE_WITH_GRAD(tanh, 1)
 const intact_op intact_op_tanh = {
     .name = "tanh",
@@ -64,7 +64,7 @@ const intact_op intact_op_tanh = {
     .aliases = INTACT_ALIASES(INTACT_ATEN("tanh"), INTACT_ONNX("Tanh"), INTACT_OPENVINO("Tanh")),
 };
 
-SIMPLE(silu, "y = x / (1 + exp(-x)).", v / (1 + exp(-v)), d * LOGISTIC(v) * (1 + v * (1 - LOGISTIC(v))), INTACT_ATEN("silu"),
+SIMPLE(silu, "y = x / (1 + exp(-x)).", v / (1 + exp(-v)), d *LOGISTIC(v) * (1 + v * (1 - LOGISTIC(v))), INTACT_ATEN("silu"),
        INTACT_ATEN("swish"), INTACT_OPENVINO("Swish"))
 SIMPLE(log_sigmoid, "y = log(1 / (1 + exp(-x))).", (v < 0 ? v : 0) - log1p(exp(-fabs(v))),
        v < 0 ? d * (1 - exp(v) / (1 + exp(v))) : d * (exp(-v) / (1 + exp(-v))), INTACT_ATEN("log_sigmoid"))
@@ -73,21 +73,21 @@ SIMPLE(softsign, "y = x / (1 + |x|).", v / (1 + fabs(v)), d / ((1 + fabs(v)) * (
 
 /* log(1 + exp(x)) that neither overflows nor loses small values. */
 #define SOFTPLUS(x) (((x) > 0 ? (x) : 0) + log1p(exp(-fabs(x))))
-SIMPLE(mish, "y = x * tanh(log(1 + exp(x))).", v * tanh(SOFTPLUS(v)),
-       d * (tanh(SOFTPLUS(v)) + v * LOGISTIC(v) * (1 - tanh(SOFTPLUS(v)) * tanh(SOFTPLUS(v)))), INTACT_ATEN("mish"),
+SIMPLE(mish, "y = x * tanh(log(1 + exp(x))).", v *tanh(SOFTPLUS(v)),
+       d *(tanh(SOFTPLUS(v)) + v * LOGISTIC(v) * (1 - tanh(SOFTPLUS(v)) * tanh(SOFTPLUS(v)))), INTACT_ATEN("mish"),
        INTACT_ONNX("Mish"), INTACT_OPENVINO("Mish"))
 
-INTACT_FLOAT_LOOPS(1, softplus, v * P(0) > P(1) ? v : log1p(exp(v * P(0))) / P(0))
+INTACT_FLOAT_LOOPS(1, softplus, v *P(0) > P(1) ? v : log1p(exp(v * P(0))) / P(0))
 INTACT_GRAD_1(softplus, v *P(0) > P(1) ? d : d * exp(v * P(0)) / (exp(v * P(0)) + 1))
 WITH_ATTRS(softplus, "y = log(1 + exp(beta x)) / beta, x itself where beta x is above the threshold.",
-           (INTACT_A_FLOAT("beta", 1.0), INTACT_A_FLOAT("threshold", 20.0)), INTACT_ATEN("softplus"), INTACT_ONNX("Softplus"),
-           INTACT_OPENVINO("SoftPlus"))
+           (INTACT_A_FLOAT("beta", 1.0), INTACT_A_FLOAT("threshold", 20.0)), INTACT_ATEN("softplus"),
+           INTACT_ONNX("Softplus"), INTACT_OPENVINO("SoftPlus"))
 
 INTACT_FLOAT_LOOPS(1, elu, v <= 0 ? expm1(v * P(2)) * (P(0) * P(1)) : v * P(1))
 INTACT_GRAD_1(elu, v <= 0 ? d * P(2) * (P(0) * P(1)) * exp(v * P(2)) : d * P(1))
 WITH_ATTRS(elu, "y = scale * x above 0, scale * alpha * (exp(input_scale x) - 1) below.",
-           (INTACT_A_FLOAT("alpha", 1.0), INTACT_A_FLOAT("scale", 1.0), INTACT_A_FLOAT("input_scale", 1.0)), INTACT_ATEN("elu"),
-           INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
+           (INTACT_A_FLOAT("alpha", 1.0), INTACT_A_FLOAT("scale", 1.0), INTACT_A_FLOAT("input_scale", 1.0)),
+           INTACT_ATEN("elu"), INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
 
 INTACT_FLOAT_LOOPS(1, celu, v <= 0 ? expm1(v * (1 / P(0))) * P(0) : v)
 INTACT_GRAD_1(celu, v <= 0 ? d * exp(v * (1 / P(0))) : d)
@@ -105,11 +105,9 @@ WITH_ATTRS(selu, "y = gamma * x above 0, gamma * alpha * (exp(x) - 1) below.",
 #define GELU_TANH(x) tanh((T)0.7978845608028654 * ((x) + (T)0.044715 * (x) * (x) * (x)))
 INTACT_FLOAT_LOOPS(1, gelu, (T)0.5 * v * (1 + erf(v * (T)0.7071067811865476)))
 INTACT_FLOAT_LOOPS(1, gelu_tanh, (T)0.5 * v * (1 + GELU_TANH(v)))
-INTACT_GRAD_1(gelu, d *((T)0.5 * (1 + erf(v * (T)0.7071067811865476)) +
-                        v * (T)0.3989422804014327 * exp((T)-0.5 * v * v)))
-INTACT_GRAD_1(gelu_tanh, d *((T)0.5 * (1 + GELU_TANH(v)) +
-                             (T)0.5 * v * (1 - GELU_TANH(v) * GELU_TANH(v)) *
-                                 ((T)0.7978845608028654 * (1 + 3 * (T)0.044715 * v * v))))
+INTACT_GRAD_1(gelu, d *((T)0.5 * (1 + erf(v * (T)0.7071067811865476)) + v * (T)0.3989422804014327 * exp((T)-0.5 * v * v)))
+INTACT_GRAD_1(gelu_tanh, d *((T)0.5 * (1 + GELU_TANH(v)) + (T)0.5 * v * (1 - GELU_TANH(v) * GELU_TANH(v)) *
+                                                               ((T)0.7978845608028654 * (1 + 3 * (T)0.044715 * v * v))))
 static const intact_elementwise gelu_forms[] = {{.n = 1, .f32 = gelu_f32, .f64 = gelu_f64, .grad = gelu_d},
                                                 {.n = 1, .f32 = gelu_tanh_f32, .f64 = gelu_tanh_f64, .grad = gelu_tanh_d}};
 
@@ -128,8 +126,12 @@ static intact_status gelu_infer(intact_infer *infer) {
   return intact__elementwise_infer(infer, form);
 }
 
-static intact_status gelu_eval(const intact_call *call) { return intact__elementwise_eval(call, gelu_form(call->node)); }
-static intact_status gelu_grad(intact_grad *grad) { return intact__elementwise_grad(grad, gelu_form(grad->node)); }
+static intact_status gelu_eval(const intact_call *call) {
+  return intact__elementwise_eval(call, gelu_form(call->node));
+}
+static intact_status gelu_grad(intact_grad *grad) {
+  return intact__elementwise_grad(grad, gelu_form(grad->node));
+}
 
 const intact_op intact_op_gelu = {
     .name = "gelu",
@@ -171,7 +173,8 @@ INTACT_GRAD_1(softshrink, v >= -P(0) && v <= P(0) ? 0 : d)
 WITH_ATTRS(softshrink, "y = x moved by bias towards 0 where |x| > lambd, else 0.",
            (INTACT_A_FLOAT("lambd", 0.5), INTACT_A_FLOAT("bias", 0.0)),
            /* shrink_bias: bias = lambd */
-           INTACT_ATEN_AS("softshrink", "lambd=lambd", "shrink_bias"), INTACT_ONNX_AS("Shrink", "lambd=lambd,bias=bias", NULL))
+           INTACT_ATEN_AS("softshrink", "lambd=lambd", "shrink_bias"),
+           INTACT_ONNX_AS("Shrink", "lambd=lambd,bias=bias", NULL))
 
 #define UNIT_CUT(x) ((x) < 0 ? 0 : (x) > 1 ? 1 : (x))
 INTACT_FLOAT_LOOPS(1, hardsigmoid, UNIT_CUT(v *P(0) + P(1)))
@@ -196,5 +199,7 @@ const intact_op intact_op_hardsigmoid = {
 
 #define SIX_CUT(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
 SIMPLE(hardswish, "y = x * clamp(x + 3, 0, 6) / 6.", v *SIX_CUT(v + 3) / 6,
-       v <= -3 ? 0 : v < 3 ? d * (v / 3 + (T)0.5) : d, INTACT_ATEN("hardswish"), INTACT_ONNX("HardSwish"),
-       INTACT_OPENVINO("HSwish"))
+       v <= -3 ? 0
+       : v < 3 ? d * (v / 3 + (T)0.5)
+               : d,
+       INTACT_ATEN("hardswish"), INTACT_ONNX("HardSwish"), INTACT_OPENVINO("HSwish"))

@@ -5,30 +5,34 @@
 #include "ops/elementwise.h"
 
 #define OTHER INTACT_A_FLOAT_OR_NONE("other")
-#define TWO(second) INTACT_OPERANDS({"a", INTACT_ROLE_ACTIVATION, 0}, {second, INTACT_ROLE_ACTIVATION, INTACT_OPTIONAL}), INTACT_RESULTS("y")
+#define TWO(second) \
+  INTACT_OPERANDS({"a", INTACT_ROLE_ACTIVATION, 0}, {second, INTACT_ROLE_ACTIVATION, INTACT_OPTIONAL}), INTACT_RESULTS("y")
 
 /* traits and attributes stand in parentheses; the rest are aliases. */
-#define BINARY_ROW(op, text, attributes, gradient, traits, ...)       \
-  const intact_op intact_op_##op = {                                  \
-      .name = #op,                                                    \
-      .doc = text,                                                    \
-      .schema = {TWO("b"), INTACT_ATTRS attributes},                  \
-      .infer = op##_infer,                                            \
-      .eval_f32 = op##_eval,                                          \
-      .grad = gradient,                                               \
-      .quant = traits,                                                \
-      .int_layout = INTACT_INT_ANY,                                   \
-      .check_int = intact__check_binary,                              \
-      .lower_int = intact__lower_binary,                              \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                         \
+#define BINARY_ROW(op, text, attributes, gradient, traits, ...) \
+  const intact_op intact_op_##op = {                            \
+      .name = #op,                                              \
+      .doc = text,                                              \
+      .schema = {TWO("b"), INTACT_ATTRS attributes},            \
+      .infer = op##_infer,                                      \
+      .eval_f32 = op##_eval,                                    \
+      .grad = gradient,                                         \
+      .quant = traits,                                          \
+      .int_layout = INTACT_INT_ANY,                             \
+      .check_int = intact__check_binary,                        \
+      .lower_int = intact__lower_binary,                        \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                   \
   };
-#define OWN_RANGE {.result = INTACT_RESULT_OWN}
-#define FUSES_CLAMP {.may_fuse_clamp = true}
-#define SHARED_RANGE {.result = INTACT_RESULT_SAME_AS, .share_operands = true}
+#define OWN_RANGE \
+  { .result = INTACT_RESULT_OWN }
+#define FUSES_CLAMP \
+  { .may_fuse_clamp = true }
+#define SHARED_RANGE \
+  { .result = INTACT_RESULT_SAME_AS, .share_operands = true }
 
 /* ---- sums and products; integers wrap ---- */
 
-#define WRAP(a, sign, b) ((T)((uint64_t)(a) sign(uint64_t)(b)))
+#define WRAP(a, sign, b) ((T)((uint64_t)(a)sign(uint64_t)(b)))
 
 INTACT_FLOAT_LOOPS(2, add, v + P(1) * w)
 INTACT_INT_LOOP(2, add, WRAP(v, +, WRAP(w, *, WHOLE(1))))
@@ -43,7 +47,7 @@ BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add
 
 INTACT_FLOAT_LOOPS(2, sub, v - P(1) * w)
 INTACT_INT_LOOP(2, sub, WRAP(v, -, WRAP(w, *, WHOLE(1))))
-INTACT_GRAD_2(sub, d, -d * P(1))
+INTACT_GRAD_2(sub, d, -d *P(1))
 INTACT_ELEMENTWISE_WITH_GRAD(sub, 2, .s64 = sub_s64, .scalar = "other")
 BINARY_ROW(sub, "y = a - alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), sub_grad, FUSES_CLAMP, INTACT_ATEN("sub"),
            INTACT_ATEN("sub.Tensor"), INTACT_ATEN("sub.Scalar"), INTACT_ATEN("sub_"), INTACT_ATEN("sub_.Tensor"),
@@ -51,7 +55,7 @@ BINARY_ROW(sub, "y = a - alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), sub
 
 INTACT_FLOAT_LOOPS(2, rsub, w - P(1) * v)
 INTACT_INT_LOOP(2, rsub, WRAP(w, -, WRAP(v, *, WHOLE(1))))
-INTACT_GRAD_2(rsub, -d * P(1), d)
+INTACT_GRAD_2(rsub, -d *P(1), d)
 INTACT_ELEMENTWISE_WITH_GRAD(rsub, 2, .s64 = rsub_s64, .scalar = "other")
 BINARY_ROW(rsub, "y = b - alpha * a.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), rsub_grad, FUSES_CLAMP, INTACT_ATEN("rsub"),
            INTACT_ATEN("rsub.Tensor"), INTACT_ATEN("rsub.Scalar"))
@@ -67,7 +71,9 @@ BINARY_ROW(mul, "y = a * b.", (OTHER), mul_grad, FUSES_CLAMP, INTACT_ATEN("mul")
 /* ---- division: by zero gives 0 for integers ---- */
 
 /* Quotient cut towards zero; the one overflow wraps. */
-static inline int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+static inline int64_t quotient(int64_t a, int64_t b) {
+  return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
 static inline int64_t floor_quotient(int64_t a, int64_t b) {
   if (b == 0) return 0;
   if (b == -1) return quotient(a, b);
@@ -75,31 +81,38 @@ static inline int64_t floor_quotient(int64_t a, int64_t b) {
 }
 
 /* PyTorch's floor division: exact where a / b rounds across an integer. */
-#define FLOOR_DIVIDE(T, name, fmod_, floor_, copysign_)                                     \
-  static inline T name(T a, T b) {                                                          \
-    if (b == 0) return a / b;                                                               \
-    T rest = fmod_(a, b), whole = (a - rest) / b;                                           \
-    if (rest != 0 && (b < 0) != (rest < 0)) whole -= 1;                                     \
-    if (whole == 0) return copysign_(0, a / b);                                             \
-    T floored = floor_(whole);                                                              \
-    return whole - floored > (T)0.5 ? floored + 1 : floored;                                \
+#define FLOOR_DIVIDE(T, name, fmod_, floor_, copysign_)      \
+  static inline T name(T a, T b) {                           \
+    if (b == 0) return a / b;                                \
+    T rest = fmod_(a, b), whole = (a - rest) / b;            \
+    if (rest != 0 && (b < 0) != (rest < 0)) whole -= 1;      \
+    if (whole == 0) return copysign_(0, a / b);              \
+    T floored = floor_(whole);                               \
+    return whole - floored > (T)0.5 ? floored + 1 : floored; \
   }
 FLOOR_DIVIDE(float, floor_divide_real_f, fmodf, floorf, copysignf)
 FLOOR_DIVIDE(double, floor_divide_real, fmod, floor, copysign)
-#define FLOOR_QUOTIENT(a, b) (sizeof(T) == sizeof(float) ? (T)floor_divide_real_f((float)(a), (float)(b)) : (T)floor_divide_real((double)(a), (double)(b)))
+#define FLOOR_QUOTIENT(a, b)                                                   \
+  (sizeof(T) == sizeof(float) ? (T)floor_divide_real_f((float)(a), (float)(b)) \
+                              : (T)floor_divide_real((double)(a), (double)(b)))
 
 INTACT_FLOAT_LOOPS(2, div, v / w)
 INTACT_FLOAT_LOOPS(2, div_trunc, trunc(v / w))
 INTACT_INT_LOOP(2, div_trunc, quotient(v, w))
 INTACT_FLOAT_LOOPS(2, floor_divide, FLOOR_QUOTIENT(v, w))
 INTACT_INT_LOOP(2, floor_divide, floor_quotient(v, w))
-INTACT_GRAD_2(div, d / w, -d * ((v / w) / w))
+INTACT_GRAD_2(div, d / w, -d *((v / w) / w))
 INTACT_GRAD_2(div_trunc, 0, 0)
 /* forms of div: true, trunc, floor */
 static const intact_elementwise div_forms[] = {
     {.n = 2, .f32 = div_f32, .f64 = div_f64, .grad = div_d, .scalar = "other"},
     {.n = 2, .f32 = div_trunc_f32, .f64 = div_trunc_f64, .s64 = div_trunc_s64, .grad = div_trunc_d, .scalar = "other"},
-    {.n = 2, .f32 = floor_divide_f32, .f64 = floor_divide_f64, .s64 = floor_divide_s64, .grad = div_trunc_d, .scalar = "other"},
+    {.n = 2,
+     .f32 = floor_divide_f32,
+     .f64 = floor_divide_f64,
+     .s64 = floor_divide_s64,
+     .grad = div_trunc_d,
+     .scalar = "other"},
 };
 
 static const intact_elementwise *div_form(const intact_node *node) {
@@ -112,19 +125,24 @@ static const intact_elementwise *div_form(const intact_node *node) {
 static intact_status div_infer(intact_infer *infer) {
   const intact_elementwise *form = div_form(infer->node);
   if (form == NULL) {
-    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name, "div '%s': rounding_mode is '%s'; it must be trunc, floor or "
-                "absent", infer->node->name, intact__attr_string(infer->node, "rounding_mode"));
+    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name,
+                "div '%s': rounding_mode is '%s'; it must be trunc, floor or "
+                "absent",
+                infer->node->name, intact__attr_string(infer->node, "rounding_mode"));
   }
   return intact__elementwise_infer(infer, form);
 }
-static intact_status div_eval(const intact_call *call) { return intact__elementwise_eval(call, div_form(call->node)); }
-static intact_status div_grad(intact_grad *grad) { return intact__elementwise_grad(grad, div_form(grad->node)); }
+static intact_status div_eval(const intact_call *call) {
+  return intact__elementwise_eval(call, div_form(call->node));
+}
+static intact_status div_grad(intact_grad *grad) {
+  return intact__elementwise_grad(grad, div_form(grad->node));
+}
 
 BINARY_ROW(div, "y = a / b, cut (rounding_mode trunc) or floored (floor) if asked for.",
            (OTHER, {.name = "rounding_mode", .type = INTACT_ATTR_STRING, .nullable = true}), div_grad, OWN_RANGE,
            INTACT_ATEN("div"), INTACT_ATEN("div.Tensor"), INTACT_ATEN("div.Scalar"), INTACT_ATEN("div.Tensor_mode"),
-           INTACT_ATEN("div.Scalar_mode"), INTACT_ATEN("div_"), INTACT_ATEN("div_.Tensor"),
-           INTACT_ATEN("true_divide"),
+           INTACT_ATEN("div.Scalar_mode"), INTACT_ATEN("div_"), INTACT_ATEN("div_.Tensor"), INTACT_ATEN("true_divide"),
            /* integer_division: on integers rounding_mode is trunc; and as scalar_operand */
            INTACT_ONNX_AS("Div", "", "integer_division"),
            INTACT_OPENVINO_AS("Divide", "auto_broadcast=,m_pythondiv=", "integer_division"))
@@ -137,7 +155,7 @@ BINARY_ROW(floor_divide, "y = floor(a / b).", (OTHER), intact__grad_none, OWN_RA
 #define REMAINDER(a, b) (fmod(a, b) != 0 && ((b) < 0) != (fmod(a, b) < 0) ? fmod(a, b) + (b) : fmod(a, b))
 INTACT_FLOAT_LOOPS(2, remainder, REMAINDER(v, w))
 INTACT_INT_LOOP(2, remainder, WRAP(v, -, WRAP(floor_quotient(v, w), *, w)))
-INTACT_GRAD_2(remainder, d, -d * floor_divide_real_f(v, w))
+INTACT_GRAD_2(remainder, d, -d *floor_divide_real_f(v, w))
 INTACT_ELEMENTWISE_WITH_GRAD(remainder, 2, .s64 = remainder_s64, .scalar = "other")
 BINARY_ROW(remainder, "y = a - b * floor(a / b): the remainder with the sign of b.", (OTHER), remainder_grad, OWN_RANGE,
            INTACT_ATEN("remainder"), INTACT_ATEN("remainder.Tensor"), INTACT_ATEN("remainder.Scalar"),
@@ -146,7 +164,7 @@ BINARY_ROW(remainder, "y = a - b * floor(a / b): the remainder with the sign of 
 
 INTACT_FLOAT_LOOPS(2, fmod, fmod(v, w))
 INTACT_INT_LOOP(2, fmod, WRAP(v, -, WRAP(quotient(v, w), *, w)))
-INTACT_GRAD_2(fmod, d, -d * trunc(v / w))
+INTACT_GRAD_2(fmod, d, -d *trunc(v / w))
 INTACT_ELEMENTWISE_WITH_GRAD(fmod, 2, .s64 = fmod_s64, .scalar = "other")
 BINARY_ROW(fmod, "y = a - b * trunc(a / b): the remainder with the sign of a.", (OTHER), fmod_grad, OWN_RANGE,
            INTACT_ATEN("fmod"), INTACT_ATEN("fmod.Tensor"), INTACT_ATEN("fmod.Scalar"),
@@ -159,8 +177,8 @@ INTACT_INT_LOOP(2, maximum, v < w ? w : v)
 INTACT_GRAD_2(maximum, v == w ? d / 2 : v < w ? 0 : d, v == w ? d / 2 : v > w ? 0 : d)
 INTACT_ELEMENTWISE_WITH_GRAD(maximum, 2, .s64 = maximum_s64, .scalar = "other")
 BINARY_ROW(maximum, "y = the larger of a and b.", (OTHER), maximum_grad, SHARED_RANGE, INTACT_ATEN("maximum"),
-           INTACT_ATEN("max.other"),
-           INTACT_ONNX_AS("Max", "", "fold_operands"), INTACT_OPENVINO_AS("Maximum", "auto_broadcast=", "scalar_operand"))
+           INTACT_ATEN("max.other"), INTACT_ONNX_AS("Max", "", "fold_operands"),
+           INTACT_OPENVINO_AS("Maximum", "auto_broadcast=", "scalar_operand"))
 
 INTACT_FLOAT_LOOPS(2, minimum, v != v ? v : w != w ? w : v > w ? w : v)
 INTACT_INT_LOOP(2, minimum, v > w ? w : v)
@@ -196,14 +214,14 @@ const intact_op intact_op_pow = {
     .int_layout = INTACT_INT_ANY,
     .check_int = intact__check_binary,
     .lower_int = intact__lower_binary,
-    .aliases = INTACT_ALIASES(INTACT_ATEN("pow"), INTACT_ATEN("pow.Tensor_Tensor"), INTACT_ATEN("pow.Tensor_Scalar"),
-                              /* typed_exponent: the exponent may have another type than the base; the result has the base's */
-                              INTACT_ONNX_AS("Pow", "", "typed_exponent"),
-                              INTACT_OPENVINO_AS("Power", "auto_broadcast=", "scalar_operand")),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN("pow"), INTACT_ATEN("pow.Tensor_Tensor"), INTACT_ATEN("pow.Tensor_Scalar"),
+        /* typed_exponent: the exponent may have another type than the base; the result has the base's */
+        INTACT_ONNX_AS("Pow", "", "typed_exponent"), INTACT_OPENVINO_AS("Power", "auto_broadcast=", "scalar_operand")),
 };
 
 INTACT_FLOAT_LOOPS(2, atan2, atan2(v, w))
-INTACT_GRAD_2(atan2, v == 0 && w == 0 ? 0 : d *(w / (v * v + w * w)), v == 0 && w == 0 ? 0 : d *(-v / (v * v + w * w)))
+INTACT_GRAD_2(atan2, v == 0 && w == 0 ? 0 : d * (w / (v * v + w * w)), v == 0 && w == 0 ? 0 : d * (-v / (v * v + w * w)))
 INTACT_ELEMENTWISE_WITH_GRAD(atan2, 2)
 const intact_op intact_op_atan2 = {
     .name = "atan2",

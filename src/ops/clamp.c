@@ -2,22 +2,19 @@
 /* Rows that cut a range: relu, relu6, hardtanh, clamp. A quantizer can move them into the range of what they follow. */
 #include "ops/elementwise.h"
 
-#define CLAMP_ROW(op, text, attributes, ...)         \
-  const intact_op intact_op_##op = {                 \
-      .name = #op,                                   \
-      .doc = text,                                   \
-      .schema = {INTACT_X attributes},               \
-      .infer = op##_infer,                           \
-      .eval_f32 = op##_eval,                         \
-      .grad = op##_grad,                             \
-      .quant = {.result = INTACT_RESULT_SAME_AS,     \
-                .is_clamp = true,                    \
-                .clamp_range = op##_range,           \
-                .is_unary_map = true},               \
-      .int_layout = INTACT_INT_ANY,                  \
-      .check_int = intact__check_unary,              \
-      .lower_int = intact__lower_unary,              \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),        \
+#define CLAMP_ROW(op, text, attributes, ...)                                                                         \
+  const intact_op intact_op_##op = {                                                                                 \
+      .name = #op,                                                                                                   \
+      .doc = text,                                                                                                   \
+      .schema = {INTACT_X attributes},                                                                               \
+      .infer = op##_infer,                                                                                           \
+      .eval_f32 = op##_eval,                                                                                         \
+      .grad = op##_grad,                                                                                             \
+      .quant = {.result = INTACT_RESULT_SAME_AS, .is_clamp = true, .clamp_range = op##_range, .is_unary_map = true}, \
+      .int_layout = INTACT_INT_ANY,                                                                                  \
+      .check_int = intact__check_unary,                                                                              \
+      .lower_int = intact__lower_unary,                                                                              \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                        \
   };
 #define NOTHING
 #define ATTRIBUTES(...) , INTACT_ATTRS(__VA_ARGS__)
@@ -61,7 +58,8 @@ CLAMP_ROW(hardtanh, "y = min(max(x, min_val), max_val); gradient 0 at the bounds
 
 /* An absent bound is NAN, against which every comparison is false. */
 INTACT_FLOAT_LOOPS(1, clamp, CUT(v, P(0), P(1)))
-INTACT_LOOP_1(clamp_wide, int64_t, int64_t, (double)v < p[0] ? (p[0] > p[1] ? (T)p[1] : (T)p[0]) : (double)v > p[1] ? (T)p[1] : v)
+INTACT_LOOP_1(clamp_wide, int64_t, int64_t,
+              (double)v<p[0] ? (p[0] > p[1] ? (T)p[1] : (T)p[0]) : (double)v> p[1] ? (T)p[1] : v)
 INTACT_GRAD_1(clamp, v != v || v < P(0) || v > P(1) ? 0 : d)
 /* Bounds beyond what int64_t holds cut nothing. */
 static void clamp_s64(void *y, const void *const *x, const int64_t *step, int64_t n, const double *p) {
@@ -76,7 +74,7 @@ static void clamp_range(const intact_node *node, double *low, double *high) {
   *high = max->present ? (double)(float)max->f : (double)INFINITY;
 }
 CLAMP_ROW(clamp, "y = min(max(x, min), max), absent bounds open; gradient passes at the bounds.",
-          ATTRIBUTES(INTACT_A_FLOAT_OR_NONE("min"), INTACT_A_FLOAT_OR_NONE("max")), INTACT_ATEN("clamp"), INTACT_ATEN("clamp_"),
-          INTACT_ATEN_AS("clamp_min", "min=min", NULL), INTACT_ATEN_AS("clamp_max", "max=max", NULL),
+          ATTRIBUTES(INTACT_A_FLOAT_OR_NONE("min"), INTACT_A_FLOAT_OR_NONE("max")), INTACT_ATEN("clamp"),
+          INTACT_ATEN("clamp_"), INTACT_ATEN_AS("clamp_min", "min=min", NULL), INTACT_ATEN_AS("clamp_max", "max=max", NULL),
           /* clip_bounds: constant bounds of operands 1, 2 become min, max; others become maximum and minimum nodes */
           INTACT_ONNX_AS("Clip", "min=min,max=max", "clip_bounds"), INTACT_OPENVINO_AS("Clamp", "min=min,max=max", NULL))

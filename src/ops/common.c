@@ -37,8 +37,8 @@ intact_status intact__op_axes(intact_context *context, const intact_node *node, 
     INTACT_TRY(intact__op_axis(context, node, name, list->ints[i], rank, &axis));
     if (rank == 0) continue;
     if (is_axis[axis]) {
-      INTACT_FAIL(context, DUPLICATE, node->name, "%s '%s': %s names axis %d twice; each axis may stand once", node->op->name,
-                  node->name, name, axis);
+      INTACT_FAIL(context, DUPLICATE, node->name, "%s '%s': %s names axis %d twice; each axis may stand once",
+                  node->op->name, node->name, name, axis);
     }
     is_axis[axis] = true;
   }
@@ -81,15 +81,17 @@ intact_status intact__infer_list(intact_infer *infer, const char *name, int i, i
   if (list->present) {
     *n = list->n;
   } else if (operand == NULL) {
-    INTACT_FAIL(infer->context, MISSING_FIELD, node->name, "%s '%s': neither attribute %s nor operand %d is given; one of them "
-                "must be", node->op->name, node->name, name, i);
+    INTACT_FAIL(infer->context, MISSING_FIELD, node->name,
+                "%s '%s': neither attribute %s nor operand %d is given; one of them "
+                "must be",
+                node->op->name, node->name, name, i);
   } else {
     *n = operand->elements != NULL ? operand->n_elements : -1;
     from = operand->elements;
   }
   if (*n > INTACT_MAX_ELEMENTS) {
-    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': %s has %d entries; at most %d are supported", node->op->name,
-                node->name, name, *n, (int)INTACT_MAX_ELEMENTS);
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': %s has %d entries; at most %d are supported",
+                node->op->name, node->name, name, *n, (int)INTACT_MAX_ELEMENTS);
   }
   for (int k = 0; k < *n; k++) {
     bool far = list->present && intact__element_is_symbol(from[k]); /* a number that far down is no symbol */
@@ -133,11 +135,12 @@ intact_status intact__infer_broadcast(intact_infer *infer, int first, int end, i
     for (int k = 0; k < value->rank; k++) {
       if (merge_dim(infer, &dims[*rank - value->rank + k], value->dims[k])) continue;
       char mine[160], theirs[160];
-      INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
-                  "%s '%s': operand %d of shape %s does not broadcast with %s; aligned from the right, dimensions must be equal "
-                  "or 1",
-                  node->op->name, node->name, i, intact__shape_text(value->rank, value->dims, mine),
-                  intact__shape_text(*rank, dims, theirs));
+      INTACT_FAIL(
+          infer->context, SIZE_MISMATCH, node->name,
+          "%s '%s': operand %d of shape %s does not broadcast with %s; aligned from the right, dimensions must be equal "
+          "or 1",
+          node->op->name, node->name, i, intact__shape_text(value->rank, value->dims, mine),
+          intact__shape_text(*rank, dims, theirs));
     }
   }
   return INTACT_OK;
@@ -155,27 +158,33 @@ intact_dtype intact__promote(intact_dtype a, int rank_a, intact_dtype b, int ran
   if ((rank_a == 0) != (rank_b == 0)) return rank_a == 0 ? b : a;
   int bits_a = intact_dtype_bits(a), bits_b = intact_dtype_bits(b);
   if (bits_a != bits_b) return bits_a > bits_b ? a : b;
-  if (kind_a == 2) return INTACT_F32; /* two different formats of 16 or 8 bits */
+  if (kind_a == 2) return INTACT_F32;                                      /* two different formats of 16 or 8 bits */
   return bits_a < 16 ? INTACT_S16 : bits_a < 32 ? INTACT_S32 : INTACT_S64; /* signed with unsigned of one width */
 }
 
 /* ---- call ---- */
 
-const intact_tensor *intact__operand(const intact_call *call, int i) { return i < call->n_operands ? call->operands[i] : NULL; }
+const intact_tensor *intact__operand(const intact_call *call, int i) {
+  return i < call->n_operands ? call->operands[i] : NULL;
+}
 
 intact_status intact__call_list(const intact_call *call, const char *name, int i, int *n, int64_t *values) {
   const intact_node *node = call->node;
   const intact_attr *list = intact__attr(node, name);
   const intact_tensor *index = intact__operand(call, i);
   if (!list->present && index == NULL) {
-    INTACT_FAIL(call->context, MISSING_FIELD, node->name, "%s '%s': neither attribute %s nor operand %d is given; one of them "
-                "must be", node->op->name, node->name, name, i);
+    INTACT_FAIL(call->context, MISSING_FIELD, node->name,
+                "%s '%s': neither attribute %s nor operand %d is given; one of them "
+                "must be",
+                node->op->name, node->name, name, i);
   }
   int64_t count = list->present ? list->n : index->count;
   bool fits = list->present || (index->rank <= 1 && intact_dtype_is_integer(index->dtype));
   if (!fits || count > INTACT_MAX_ELEMENTS) {
-    INTACT_FAIL(call->context, SIZE_MISMATCH, node->name, "%s '%s': %s has %lld entries; integers of rank 0 or 1, at most %d of "
-                "them, are needed", node->op->name, node->name, name, (long long)count, (int)INTACT_MAX_ELEMENTS);
+    INTACT_FAIL(call->context, SIZE_MISMATCH, node->name,
+                "%s '%s': %s has %lld entries; integers of rank 0 or 1, at most %d of "
+                "them, are needed",
+                node->op->name, node->name, name, (long long)count, (int)INTACT_MAX_ELEMENTS);
   }
   for (int k = 0; k < (int)count; k++) values[k] = list->present ? list->ints[k] : intact__tensor_get_s64(index, k);
   *n = (int)count;

@@ -9,21 +9,36 @@
 
 /* ---- parts of rows ---- */
 #define INTACT_ALIASES(...) ((const intact_alias[]){__VA_ARGS__, {0}})
-#define INTACT_ATEN(op) {.format = "aten", .name = "aten::" op}
-#define INTACT_ATEN_AS(op, map, how) {.format = "aten", .name = "aten::" op, .attrs = map, .fixup = how}
-#define INTACT_ONNX(op) {.format = "onnx", .name = op, .attrs = ""}
-#define INTACT_ONNX_AS(op, map, how) {.format = "onnx", .name = op, .attrs = map, .fixup = how}
-#define INTACT_OPENVINO(op) {.format = "openvino", .name = op, .attrs = ""}
-#define INTACT_OPENVINO_AS(op, map, how) {.format = "openvino", .name = op, .attrs = map, .fixup = how}
-#define INTACT_A_INT(what, value) {.name = what, .type = INTACT_ATTR_INT, .i = value}
-#define INTACT_A_INT_OR_NONE(what) {.name = what, .type = INTACT_ATTR_INT, .nullable = true}
-#define INTACT_A_BOOL(what, value) {.name = what, .type = INTACT_ATTR_BOOL, .i = value}
-#define INTACT_A_FLOAT(what, value) {.name = what, .type = INTACT_ATTR_FLOAT, .f = value}
-#define INTACT_A_FLOAT_OR_NONE(what) {.name = what, .type = INTACT_ATTR_FLOAT, .nullable = true}
-#define INTACT_A_INTS(what) {.name = what, .type = INTACT_ATTR_INTS, .nullable = true} /* absent: empty */
-#define INTACT_A_STRING(what, value) {.name = what, .type = INTACT_ATTR_STRING, .s = value}
-#define INTACT_A_DTYPE(what, value) {.name = what, .type = INTACT_ATTR_DTYPE, .i = value}
-#define INTACT_A_DTYPE_OR_NONE(what) {.name = what, .type = INTACT_ATTR_DTYPE, .nullable = true}
+#define INTACT_ATEN(op) \
+  { .format = "aten", .name = "aten::" op }
+#define INTACT_ATEN_AS(op, map, how) \
+  { .format = "aten", .name = "aten::" op, .attrs = map, .fixup = how }
+#define INTACT_ONNX(op) \
+  { .format = "onnx", .name = op, .attrs = "" }
+#define INTACT_ONNX_AS(op, map, how) \
+  { .format = "onnx", .name = op, .attrs = map, .fixup = how }
+#define INTACT_OPENVINO(op) \
+  { .format = "openvino", .name = op, .attrs = "" }
+#define INTACT_OPENVINO_AS(op, map, how) \
+  { .format = "openvino", .name = op, .attrs = map, .fixup = how }
+#define INTACT_A_INT(what, value) \
+  { .name = what, .type = INTACT_ATTR_INT, .i = value }
+#define INTACT_A_INT_OR_NONE(what) \
+  { .name = what, .type = INTACT_ATTR_INT, .nullable = true }
+#define INTACT_A_BOOL(what, value) \
+  { .name = what, .type = INTACT_ATTR_BOOL, .i = value }
+#define INTACT_A_FLOAT(what, value) \
+  { .name = what, .type = INTACT_ATTR_FLOAT, .f = value }
+#define INTACT_A_FLOAT_OR_NONE(what) \
+  { .name = what, .type = INTACT_ATTR_FLOAT, .nullable = true }
+#define INTACT_A_INTS(what) \
+  { .name = what, .type = INTACT_ATTR_INTS, .nullable = true } /* absent: empty */
+#define INTACT_A_STRING(what, value) \
+  { .name = what, .type = INTACT_ATTR_STRING, .s = value }
+#define INTACT_A_DTYPE(what, value) \
+  { .name = what, .type = INTACT_ATTR_DTYPE, .i = value }
+#define INTACT_A_DTYPE_OR_NONE(what) \
+  { .name = what, .type = INTACT_ATTR_DTYPE, .nullable = true }
 #define INTACT_X INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y")
 
 /* ---- attributes ---- */

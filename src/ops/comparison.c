@@ -16,10 +16,10 @@
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                       \
   };
 
-#define COMPARISON(op, text, formula, ...)                                         \
-  INTACT_BOOL_LOOPS(2, op, formula)                                                \
-  INTACT_INT_BOOL_LOOP(2, op, formula)                                             \
-  INTACT_ELEMENTWISE(op, 2, .s64 = op##_s64, .to_bool = true, .scalar = "other")   \
+#define COMPARISON(op, text, formula, ...)                                       \
+  INTACT_BOOL_LOOPS(2, op, formula)                                              \
+  INTACT_INT_BOOL_LOOP(2, op, formula)                                           \
+  INTACT_ELEMENTWISE(op, 2, .s64 = op##_s64, .to_bool = true, .scalar = "other") \
   TRUTH_ROW(op, text, __VA_ARGS__)
 
 #define FOREIGN(onnx, openvino) \
@@ -27,8 +27,8 @@
 
 COMPARISON(eq, "y = whether a equals b.", v == w, INTACT_ATEN("eq"), INTACT_ATEN("eq.Tensor"), INTACT_ATEN("eq.Scalar"),
            FOREIGN("Equal", "Equal"))
-COMPARISON(ne, "y = whether a differs from b.", v != w, INTACT_ATEN("ne"), INTACT_ATEN("ne.Tensor"), INTACT_ATEN("ne.Scalar"),
-           INTACT_OPENVINO_AS("NotEqual", "auto_broadcast=", "scalar_operand"))
+COMPARISON(ne, "y = whether a differs from b.", v != w, INTACT_ATEN("ne"), INTACT_ATEN("ne.Tensor"),
+           INTACT_ATEN("ne.Scalar"), INTACT_OPENVINO_AS("NotEqual", "auto_broadcast=", "scalar_operand"))
 COMPARISON(lt, "y = whether a < b.", v < w, INTACT_ATEN("lt"), INTACT_ATEN("lt.Tensor"), INTACT_ATEN("lt.Scalar"),
            FOREIGN("Less", "Less"))
 COMPARISON(le, "y = whether a <= b.", v <= w, INTACT_ATEN("le"), INTACT_ATEN("le.Tensor"), INTACT_ATEN("le.Scalar"),
@@ -48,37 +48,41 @@ static intact_status check_integers(intact_infer *infer) {
   for (int i = 0; i < infer->node->n_operands; i++) {
     const intact_value *value = infer->node->operands[i];
     if (value == NULL || !intact_dtype_is_float(value->dtype)) continue;
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "%s '%s': operand %d is %s; bit operations take integers or bool",
-                infer->node->op->name, infer->node->name, i, intact_dtype_text(value->dtype));
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name,
+                "%s '%s': operand %d is %s; bit operations take integers or bool", infer->node->op->name, infer->node->name,
+                i, intact_dtype_text(value->dtype));
   }
   return INTACT_OK;
 }
 
-#define BITS(op, arity, formula, ...)                                                                         \
-  INTACT_INT_LOOP(arity, op, formula)                                                                         \
-  static const intact_elementwise op##_def = {.s64 = op##_s64, .n = arity, __VA_ARGS__};                      \
-  static intact_status op##_infer(intact_infer *infer) {                                                      \
-    INTACT_TRY(check_integers(infer));                                                                        \
-    return intact__elementwise_infer(infer, &op##_def);                                                       \
-  }                                                                                                           \
-  static intact_status op##_eval(const intact_call *call) { return intact__elementwise_eval(call, &op##_def); }
+#define BITS(op, arity, formula, ...)                                                    \
+  INTACT_INT_LOOP(arity, op, formula)                                                    \
+  static const intact_elementwise op##_def = {.s64 = op##_s64, .n = arity, __VA_ARGS__}; \
+  static intact_status op##_infer(intact_infer *infer) {                                 \
+    INTACT_TRY(check_integers(infer));                                                   \
+    return intact__elementwise_infer(infer, &op##_def);                                  \
+  }                                                                                      \
+  static intact_status op##_eval(const intact_call *call) {                              \
+    return intact__elementwise_eval(call, &op##_def);                                    \
+  }
 
 /* Shifts by 64 and more, or by less than 0, give 0. */
-#define SHIFT(a, direction, n) ((n) < 0 || (n) > 63 ? 0 : (T)((uint64_t)(a) direction(n)))
+#define SHIFT(a, direction, n) ((n) < 0 || (n) > 63 ? 0 : (T)((uint64_t)(a)direction(n)))
 
 BITS(bitwise_and, 2, v &w, .scalar = "other")
 BITS(bitwise_or, 2, v | w, .scalar = "other")
 BITS(bitwise_xor, 2, v ^ w, .scalar = "other")
 BITS(bitwise_left_shift, 2, SHIFT(v, <<, w), .scalar = "other")
 BITS(bitwise_right_shift, 2, v < 0 ? ~SHIFT(~v, >>, w) : SHIFT(v, >>, w), .scalar = "other")
-TRUTH_ROW(bitwise_and, "y = the bits that are in both a and b.", INTACT_ATEN("bitwise_and"), INTACT_ATEN("bitwise_and.Tensor"),
-          INTACT_ATEN("bitwise_and.Scalar"), INTACT_ATEN("__and__"), INTACT_ATEN("__and__.Tensor"),
-          INTACT_ONNX_AS("BitwiseAnd", "", "scalar_operand"))
+TRUTH_ROW(bitwise_and, "y = the bits that are in both a and b.", INTACT_ATEN("bitwise_and"),
+          INTACT_ATEN("bitwise_and.Tensor"), INTACT_ATEN("bitwise_and.Scalar"), INTACT_ATEN("__and__"),
+          INTACT_ATEN("__and__.Tensor"), INTACT_ONNX_AS("BitwiseAnd", "", "scalar_operand"))
 TRUTH_ROW(bitwise_or, "y = the bits that are in a or b.", INTACT_ATEN("bitwise_or"), INTACT_ATEN("bitwise_or.Tensor"),
           INTACT_ATEN("bitwise_or.Scalar"), INTACT_ATEN("__or__"), INTACT_ATEN("__or__.Tensor"),
           INTACT_ONNX_AS("BitwiseOr", "", "scalar_operand"))
-TRUTH_ROW(bitwise_xor, "y = the bits that are in one of a and b.", INTACT_ATEN("bitwise_xor"), INTACT_ATEN("bitwise_xor.Tensor"),
-          INTACT_ATEN("bitwise_xor.Scalar"), INTACT_ONNX_AS("BitwiseXor", "", "scalar_operand"))
+TRUTH_ROW(bitwise_xor, "y = the bits that are in one of a and b.", INTACT_ATEN("bitwise_xor"),
+          INTACT_ATEN("bitwise_xor.Tensor"), INTACT_ATEN("bitwise_xor.Scalar"),
+          INTACT_ONNX_AS("BitwiseXor", "", "scalar_operand"))
 TRUTH_ROW(bitwise_left_shift, "y = a with its bits moved up by b.", INTACT_ATEN("bitwise_left_shift"),
           INTACT_ATEN("bitwise_left_shift.Tensor"), INTACT_ATEN("__lshift__"),
           /* shift_direction: RIGHT makes it the row bitwise_right_shift */

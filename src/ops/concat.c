@@ -5,21 +5,28 @@
 #include "ops/move.h"
 
 /* PyTorch lets an empty vector stand among tensors of any rank. */
-static bool is_nothing(int rank, const int64_t *dims) { return rank == 1 && dims[0] == 0; }
+static bool is_nothing(int rank, const int64_t *dims) {
+  return rank == 1 && dims[0] == 0;
+}
 
 static intact_status refuse_join(intact_context *context, const intact_node *node, int i, int rank, const int64_t *dims,
                                  int first_rank, const int64_t *first) {
   char mine[160], theirs[160];
-  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': operand %d has shape %s where another has %s; all but the joined axis "
-              "must agree", node->op->name, node->name, i, intact__shape_text(rank, dims, mine),
+  INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+              "%s '%s': operand %d has shape %s where another has %s; all but the joined axis "
+              "must agree",
+              node->op->name, node->name, i, intact__shape_text(rank, dims, mine),
               intact__shape_text(first_rank, first, theirs));
 }
 
 static intact_status refuse_empty(intact_context *context, const intact_node *node) {
-  INTACT_FAIL(context, WRONG_USE, node->name, "%s '%s': there is no operand; at least one is needed", node->op->name, node->name);
+  INTACT_FAIL(context, WRONG_USE, node->name, "%s '%s': there is no operand; at least one is needed", node->op->name,
+              node->name);
 }
 
-static intact_dtype join_dtype(intact_dtype joined, intact_dtype next) { return intact__promote(joined, 1, next, 1); }
+static intact_dtype join_dtype(intact_dtype joined, intact_dtype next) {
+  return intact__promote(joined, 1, next, 1);
+}
 
 /* ---- cat ---- */
 

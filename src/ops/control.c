@@ -12,8 +12,10 @@ intact_status intact__check_bodies(intact_context *context, const intact_node *n
   for (int b = 0; b < n; b++) {
     const intact_graph *body = node->bodies[b];
     if (body->n_inputs == inputs && (outputs < 0 ? body->n_outputs >= -outputs - 1 : body->n_outputs == outputs)) continue;
-    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': body %d has %d inputs and %d outputs; %d inputs and as many outputs as "
-                "the node's results ask for are needed", node->op->name, node->name, b, body->n_inputs, body->n_outputs, inputs);
+    INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                "%s '%s': body %d has %d inputs and %d outputs; %d inputs and as many outputs as "
+                "the node's results ask for are needed",
+                node->op->name, node->name, b, body->n_inputs, body->n_outputs, inputs);
   }
   return INTACT_OK;
 }
@@ -27,8 +29,10 @@ void intact__body_input_like(intact_graph *body, int k, const intact_value *valu
 
 intact_status intact__join_type(intact_infer *infer, intact_value *to, const intact_value *from, bool *changed) {
   if (to->dtype != from->dtype) {
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "%s '%s': value '%s' is %s where '%s' is %s; both ways must give one "
-                "type", infer->node->op->name, infer->node->name, to->name, intact_dtype_text(to->dtype), from->name,
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name,
+                "%s '%s': value '%s' is %s where '%s' is %s; both ways must give one "
+                "type",
+                infer->node->op->name, infer->node->name, to->name, intact_dtype_text(to->dtype), from->name,
                 intact_dtype_text(from->dtype));
   }
   if (to->rank < 0) return INTACT_OK;
@@ -49,8 +53,9 @@ intact_status intact__control_grad(intact_grad *grad) {
   bool needed = false;
   for (int i = 0; i < grad->n_operands; i++) needed = needed || grad->needed[i];
   if (!needed) return INTACT_OK;
-  INTACT_FAIL(grad->context, UNSUPPORTED_OP, grad->node->name, "%s '%s': control flow has no gradient; train without it or unroll it",
-              grad->node->op->name, grad->node->name);
+  INTACT_FAIL(grad->context, UNSUPPORTED_OP, grad->node->name,
+              "%s '%s': control flow has no gradient; train without it or unroll it", grad->node->op->name,
+              grad->node->name);
 }
 
 intact_status intact__pile_add(intact_context *context, intact_pile *pile, intact_tensor *tensor) {
@@ -83,8 +88,10 @@ intact_status intact__pile_stack(const intact_call *call, int i, const intact_pi
     fits = a->dtype == b->dtype && intact__shape_equal(a->rank, a->dims, b->rank, b->dims);
   }
   if (!fits) {
-    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "%s '%s': result %d collects tensors of %d axes on axis %d; they must "
-                "have one shape and type and leave room for an axis", call->node->op->name, call->node->name, i, rank, axis);
+    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name,
+                "%s '%s': result %d collects tensors of %d axes on axis %d; they must "
+                "have one shape and type and leave room for an axis",
+                call->node->op->name, call->node->name, i, rank, axis);
   }
   for (int k = 0, from = 0; k <= rank; k++) {
     if (k == axis) {

@@ -15,7 +15,8 @@ static bool scalar_is_real(const intact_node *node, const intact_elementwise *op
 }
 
 /* The type of the result, and in *compute the type of the loops. */
-static intact_dtype result_dtype(const intact_elementwise *op, intact_dtype joined, bool real_scalar, intact_dtype *compute) {
+static intact_dtype result_dtype(const intact_elementwise *op, intact_dtype joined, bool real_scalar,
+                                 intact_dtype *compute) {
   if (!intact_dtype_is_float(joined) && (op->s64 == NULL || real_scalar)) joined = INTACT_F32;
   *compute = joined == INTACT_F64 ? INTACT_F64 : intact_dtype_is_float(joined) ? INTACT_F32 : INTACT_S64;
   return op->to_bool ? INTACT_BOOL : joined;
@@ -25,7 +26,8 @@ static intact_elementwise_fn loop_of(const intact_elementwise *op, intact_dtype 
   return compute == INTACT_F32 ? op->f32 : compute == INTACT_F64 ? op->f64 : op->s64;
 }
 
-static intact_status check_loop(intact_context *context, const intact_node *node, const intact_elementwise *op, intact_dtype compute) {
+static intact_status check_loop(intact_context *context, const intact_node *node, const intact_elementwise *op,
+                                intact_dtype compute) {
   if (loop_of(op, compute) != NULL) return INTACT_OK;
   INTACT_FAIL(context, TYPE_MISMATCH, node->name, "%s '%s': its operands together are %s; the op takes integers only",
               node->op->name, node->name, intact_dtype_text(compute));
@@ -37,8 +39,9 @@ static bool takes_scalar(const intact_node *node, const intact_elementwise *op) 
 
 static intact_status check_scalar(intact_context *context, const intact_node *node, const intact_elementwise *op) {
   if (op->scalar == NULL || intact__attr(node, op->scalar)->present) return INTACT_OK;
-  INTACT_FAIL(context, MISSING_FIELD, node->name, "%s '%s': neither operand %s nor attribute %s is given; one of them must be",
-              node->op->name, node->name, node->op->schema.operands[1].name, op->scalar);
+  INTACT_FAIL(context, MISSING_FIELD, node->name,
+              "%s '%s': neither operand %s nor attribute %s is given; one of them must be", node->op->name, node->name,
+              node->op->schema.operands[1].name, op->scalar);
 }
 
 intact_status intact__elementwise_infer(intact_infer *infer, const intact_elementwise *op) {
@@ -87,9 +90,11 @@ static intact_status broadcast_shape(const intact_call *call, intact_tensor *con
     memcpy(before, dims, sizeof before);
     if (intact__broadcast_shapes(rank_before, before, x[k]->rank, x[k]->dims, rank, dims)) continue;
     char mine[160], theirs[160];
-    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "%s '%s': shapes %s and %s do not broadcast; aligned from the "
-                "right, dimensions must be equal or 1", call->node->op->name, call->node->name,
-                intact__shape_text(rank_before, before, mine), intact__shape_text(x[k]->rank, x[k]->dims, theirs));
+    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name,
+                "%s '%s': shapes %s and %s do not broadcast; aligned from the "
+                "right, dimensions must be equal or 1",
+                call->node->op->name, call->node->name, intact__shape_text(rank_before, before, mine),
+                intact__shape_text(x[k]->rank, x[k]->dims, theirs));
   }
   return INTACT_OK;
 }
@@ -212,7 +217,8 @@ static void grad_row(void *user, int64_t n, const int64_t *offset, const int64_t
 }
 
 /* Zeroed gradients of the operands that need one, with sums where operands are broadcast. */
-static intact_status make_gradients(intact_grad *grad, const intact_elementwise *op, int64_t count, grad_job *job, bool *shared) {
+static intact_status make_gradients(intact_grad *grad, const intact_elementwise *op, int64_t count, grad_job *job,
+                                    bool *shared) {
   for (int k = 0; k < op->n && k < grad->n_operands; k++) {
     if (!grad->needed[k] || grad->operands[k] == NULL) continue;
     intact_tensor *dx = NULL;

@@ -11,15 +11,16 @@ static intact_status expanded_dims(intact_context *context, const intact_node *n
                                    const int64_t *elements, int64_t open, int *result_rank, int64_t *result) {
   *result_rank = n > rank ? n : rank;
   if (*result_rank > INTACT_MAX_RANK) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "expand '%s': the result has %d axes; at most %d are supported", node->name,
-                *result_rank, INTACT_MAX_RANK);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "expand '%s': the result has %d axes; at most %d are supported",
+                node->name, *result_rank, INTACT_MAX_RANK);
   }
   for (int k = 0; k < *result_rank; k++) {
     int at_x = k - (*result_rank - rank), at_size = k - (*result_rank - n);
     int64_t have = at_x >= 0 ? dims[at_x] : 1;
     int64_t want = at_size < 0 ? 1 : intact__element_is_symbol(elements[at_size]) ? open : elements[at_size];
     bool keeps = at_size >= 0 && elements[at_size] == -1 && at_x >= 0;
-    if (at_size >= 0 && intact__element_is_symbol(elements[at_size]) && have == intact__dim_from_element(elements[at_size])) {
+    if (at_size >= 0 && intact__element_is_symbol(elements[at_size]) &&
+        have == intact__dim_from_element(elements[at_size])) {
       keeps = true;
     }
     if (keeps || want == 1 || want == have) {
@@ -30,8 +31,10 @@ static intact_status expanded_dims(intact_context *context, const intact_node *n
       result[k] = want >= 0 ? want : open;
     } else {
       char mine[160];
-      INTACT_FAIL(context, SIZE_MISMATCH, node->name, "expand '%s': shape %s can't have %lld as axis %d of the result; only axes "
-                  "of length 1 expand", node->name, intact__shape_text(rank, dims, mine), (long long)want, k);
+      INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                  "expand '%s': shape %s can't have %lld as axis %d of the result; only axes "
+                  "of length 1 expand",
+                  node->name, intact__shape_text(rank, dims, mine), (long long)want, k);
     }
   }
   return INTACT_OK;
@@ -69,7 +72,8 @@ INTACT_MOVE_ROW(INTACT_INT_ANY, expand, "y = x broadcast to size; -1 keeps a dim
                 INTACT_MOVE_SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
                                                    {"size_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
                                    INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("size"))),
-                INTACT_ATEN_AS("expand", "size=size,implicit=", NULL), INTACT_ATEN_AS("expand_copy", "size=size,implicit=", NULL),
+                INTACT_ATEN_AS("expand", "size=size,implicit=", NULL),
+                INTACT_ATEN_AS("expand_copy", "size=size,implicit=", NULL),
                 INTACT_ATEN_AS("broadcast_to", "size=size", NULL),
                 /* size_list: constant operand 1 becomes attribute size, another stays an operand */
                 INTACT_ONNX_AS("Expand", "", "size_list"), INTACT_OPENVINO_AS("Broadcast", "mode=", "size_list"))
@@ -77,8 +81,10 @@ INTACT_MOVE_ROW(INTACT_INT_ANY, expand, "y = x broadcast to size; -1 keeps a dim
 /* ---- repeat ---- */
 
 static intact_status refuse_repeat(intact_context *context, const intact_node *node, int64_t repeats) {
-  INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': repeats holds %lld; it must not be negative and the result must be "
-              "addressable", node->op->name, node->name, (long long)repeats);
+  INTACT_FAIL(context, OUT_OF_RANGE, node->name,
+              "%s '%s': repeats holds %lld; it must not be negative and the result must be "
+              "addressable",
+              node->op->name, node->name, (long long)repeats);
 }
 
 /* dim * by into *product; unknown symbols give INT64_MIN. */
@@ -193,4 +199,5 @@ static intact_status repeat_interleave_plan(const intact_call *call, intact_move
 
 INTACT_MOVE_ROW(INTACT_INT_ANY, repeat_interleave, "y = x with each element along dim standing `repeats` times in a row.",
                 INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED("repeats"), INTACT_A_INT_OR_NONE("dim"))),
-                INTACT_ATEN("repeat_interleave"), INTACT_ATEN_AS("repeat_interleave.self_int", "repeats=repeats,dim=dim,output_size=", NULL))
+                INTACT_ATEN("repeat_interleave"),
+                INTACT_ATEN_AS("repeat_interleave.self_int", "repeats=repeats,dim=dim,output_size=", NULL))

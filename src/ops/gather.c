@@ -12,8 +12,10 @@ static intact_status check_index(intact_infer *infer) {
   if (x->rank >= 0 && index->rank >= 0) fits = fits && x->rank == index->rank;
   if (fits) return INTACT_OK;
   char mine[160], theirs[160];
-  INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s '%s': an index of %s%s for an operand of shape %s; integers with as "
-              "many axes as the operand are needed", node->op->name, node->name, intact_dtype_text(index->dtype),
+  INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
+              "%s '%s': an index of %s%s for an operand of shape %s; integers with as "
+              "many axes as the operand are needed",
+              node->op->name, node->name, intact_dtype_text(index->dtype),
               intact__shape_text(index->rank < 0 ? 0 : index->rank, index->dims, theirs),
               intact__shape_text(x->rank < 0 ? 0 : x->rank, x->dims, mine));
 }
@@ -25,24 +27,25 @@ typedef struct index_walk {
   int axis;
 } index_walk;
 
-static intact_status open_walk(intact_context *context, const intact_node *node, const intact_tensor *x, const intact_tensor *index,
-                               index_walk *walk) {
+static intact_status open_walk(intact_context *context, const intact_node *node, const intact_tensor *x,
+                               const intact_tensor *index, index_walk *walk) {
   *walk = (index_walk){.index = index, .x = intact__view_of(x)};
   INTACT_TRY(intact__op_axis(context, node, "dim", intact__attr_int(node, "dim"), x->rank, &walk->axis));
   bool fits = x->rank == index->rank;
   for (int k = 0; k < x->rank && fits; k++) fits = k == walk->axis || index->dims[k] <= x->dims[k];
   if (!fits) {
     char mine[160], theirs[160];
-    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': an index of shape %s does not lie within %s outside of axis %d",
-                node->op->name, node->name, intact__shape_text(index->rank, index->dims, theirs),
-                intact__shape_text(x->rank, x->dims, mine), walk->axis);
+    INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                "%s '%s': an index of shape %s does not lie within %s outside of axis %d", node->op->name, node->name,
+                intact__shape_text(index->rank, index->dims, theirs), intact__shape_text(x->rank, x->dims, mine),
+                walk->axis);
   }
   int64_t length = x->rank == 0 ? 1 : x->dims[walk->axis];
   for (int64_t i = 0; i < index->count; i++) {
     int64_t at = intact__tensor_get_s64(index, i);
     if (at >= -length && at < length) continue;
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': index %lld at place %lld; it must lie in %lld..%lld", node->op->name,
-                node->name, (long long)at, (long long)i, (long long)-length, (long long)length - 1);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': index %lld at place %lld; it must lie in %lld..%lld",
+                node->op->name, node->name, (long long)at, (long long)i, (long long)-length, (long long)length - 1);
   }
   return INTACT_OK;
 }
@@ -106,7 +109,8 @@ const intact_op intact_op_gather = {
     .grad = gather_grad,
     .quant = {.result = INTACT_RESULT_SAME_AS},
     .on_integers = true,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("gather", "dim=dim,sparse_grad=", NULL), INTACT_ONNX_AS("GatherElements", "axis=dim", NULL),
+    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("gather", "dim=dim,sparse_grad=", NULL),
+                              INTACT_ONNX_AS("GatherElements", "axis=dim", NULL),
                               INTACT_OPENVINO_AS("GatherElements", "axis=dim", NULL)),
 };
 
@@ -118,8 +122,9 @@ static intact_status scatter_infer(intact_infer *infer) {
   int axis = 0;
   INTACT_TRY(check_index(infer));
   if (intact__scatter_kind(intact__attr_string(node, "reduce")) == INTACT_SCATTER_UNKNOWN) {
-    INTACT_FAIL(infer->context, INVALID_VALUE, node->name, "scatter '%s': reduce is '%s'; it must be none, add, mul, max or min",
-                node->name, intact__attr_string(node, "reduce"));
+    INTACT_FAIL(infer->context, INVALID_VALUE, node->name,
+                "scatter '%s': reduce is '%s'; it must be none, add, mul, max or min", node->name,
+                intact__attr_string(node, "reduce"));
   }
   if (x->rank >= 0) INTACT_TRY(intact__op_axis(infer->context, node, "dim", intact__attr_int(node, "dim"), x->rank, &axis));
   return intact__infer_like_first(infer);
@@ -143,10 +148,11 @@ static intact_status check_source(const intact_call *call) {
   for (int k = 0; k < index->rank && fits; k++) fits = index->dims[k] <= src->dims[k];
   if (fits) return INTACT_OK;
   char mine[160], theirs[160];
-  INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "scatter '%s': src is %s%s for an index of shape %s into %s; it must have "
-              "the operand's type and an element for each index", call->node->name, intact_dtype_text(src->dtype),
-              intact__shape_text(src->rank, src->dims, mine), intact__shape_text(index->rank, index->dims, theirs),
-              intact_dtype_text(x->dtype));
+  INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name,
+              "scatter '%s': src is %s%s for an index of shape %s into %s; it must have "
+              "the operand's type and an element for each index",
+              call->node->name, intact_dtype_text(src->dtype), intact__shape_text(src->rank, src->dims, mine),
+              intact__shape_text(index->rank, index->dims, theirs), intact_dtype_text(x->dtype));
 }
 
 static intact_status scatter_eval(const intact_call *call) {
@@ -174,8 +180,9 @@ static intact_status scatter_grad(intact_grad *grad) {
   intact_tensor *dx = NULL, *d_src = NULL;
   if (dy == NULL) return INTACT_OK;
   if (kind != INTACT_SCATTER_SET && kind != INTACT_SCATTER_ADD) {
-    INTACT_FAIL(grad->context, UNSUPPORTED_OP, grad->node->name, "scatter '%s': reduce '%s' has no gradient; none and add have one",
-                grad->node->name, intact__attr_string(grad->node, "reduce"));
+    INTACT_FAIL(grad->context, UNSUPPORTED_OP, grad->node->name,
+                "scatter '%s': reduce '%s' has no gradient; none and add have one", grad->node->name,
+                intact__attr_string(grad->node, "reduce"));
   }
   INTACT_TRY(open_walk(grad->context, grad->node, x, index, &walk));
   if (grad->needed[0]) {

@@ -38,7 +38,8 @@ static intact_status if_eval(const intact_call *call) {
 const intact_op intact_op_if = {
     .name = "if",
     .doc = "Body 0 when the condition is true, body 1 when it is not; the operands behind it are the inputs of both.",
-    .schema = {INTACT_OPERANDS({"condition", INTACT_ROLE_NONE, 0}, {"inputs", INTACT_ROLE_NONE, INTACT_VARIADIC}), .n_results = -1},
+    .schema = {INTACT_OPERANDS({"condition", INTACT_ROLE_NONE, 0}, {"inputs", INTACT_ROLE_NONE, INTACT_VARIADIC}),
+               .n_results = -1},
     .infer = if_infer,
     .eval_f32 = if_eval,
     .grad = intact__control_grad,

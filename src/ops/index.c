@@ -51,12 +51,14 @@ static intact_status index_types(intact_infer *infer, int first) {
   int rank = 0, at = 0;
   int64_t common[INTACT_MAX_RANK], dims[INTACT_MAX_RANK];
   if (x->rank < 0) return intact__infer_unranked(infer, x->dtype);
-  if (node->n_operands - first > x->rank) return refuse_index(infer->context, node, "more indices than the operand has axes");
+  if (node->n_operands - first > x->rank)
+    return refuse_index(infer->context, node, "more indices than the operand has axes");
   for (int i = first; i < node->n_operands; i++) {
     const intact_value *index = node->operands[i];
     if (index == NULL) continue;
     if (!intact_dtype_is_integer(index->dtype)) {
-      return refuse_index(infer->context, node, "an index is not of an integer type (make a mask to places with nonzero before)");
+      return refuse_index(infer->context, node,
+                          "an index is not of an integer type (make a mask to places with nonzero before)");
     }
     indexed[i - first] = true;
   }
@@ -71,7 +73,8 @@ static intact_status plan_index(const intact_call *call, int first, index_plan *
   const intact_tensor *x = call->operands[0];
   bool indexed[INTACT_MAX_RANK] = {false};
   *plan = (index_plan){0};
-  if (call->n_operands - first > x->rank) return refuse_index(call->context, call->node, "more indices than the operand has axes");
+  if (call->n_operands - first > x->rank)
+    return refuse_index(call->context, call->node, "more indices than the operand has axes");
   for (int i = first; i < call->n_operands; i++) {
     const intact_tensor *index = call->operands[i];
     if (index == NULL) continue;
@@ -84,8 +87,9 @@ static intact_status plan_index(const intact_call *call, int first, index_plan *
     for (int64_t k = 0; k < index->count; k++) {
       int64_t place = intact__tensor_get_s64(index, k);
       if (place >= -length && place < length) continue;
-      INTACT_FAIL(call->context, OUT_OF_RANGE, call->node->name, "%s '%s': index %lld on axis %d of length %lld; it must lie within",
-                  call->node->op->name, call->node->name, (long long)place, i - first, (long long)length);
+      INTACT_FAIL(call->context, OUT_OF_RANGE, call->node->name,
+                  "%s '%s': index %lld on axis %d of length %lld; it must lie within", call->node->op->name,
+                  call->node->name, (long long)place, i - first, (long long)length);
     }
     plan->index[i - first] = index;
     indexed[i - first] = true;
@@ -125,7 +129,9 @@ static int64_t indexed_offset(const index_plan *plan, const intact_tensor *x, in
 
 /* ---- index ---- */
 
-static intact_status index_infer(intact_infer *infer) { return index_types(infer, 1); }
+static intact_status index_infer(intact_infer *infer) {
+  return index_types(infer, 1);
+}
 
 static intact_status index_eval(const intact_call *call) {
   const intact_tensor *x = call->operands[0];
@@ -156,7 +162,8 @@ static intact_status index_grad(intact_grad *grad) {
 const intact_op intact_op_index = {
     .name = "index",
     .doc = "y = x[index0, index1, ..] as in NumPy; an index that is left out means the whole axis.",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"indices", INTACT_ROLE_INDEX, INTACT_VARIADIC | INTACT_OPTIONAL}),
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
+                               {"indices", INTACT_ROLE_INDEX, INTACT_VARIADIC | INTACT_OPTIONAL}),
                INTACT_RESULTS("y")},
     .infer = index_infer,
     .eval_f32 = index_eval,
@@ -224,13 +231,14 @@ typedef struct nd_plan {
   int64_t span;               /* elements of x in a batch */
 } nd_plan;
 
-static intact_status plan_nd(intact_context *context, const intact_node *node, const intact_tensor *x, const intact_tensor *index,
-                             int64_t batch, nd_plan *plan) {
+static intact_status plan_nd(intact_context *context, const intact_node *node, const intact_tensor *x,
+                             const intact_tensor *index, int64_t batch, nd_plan *plan) {
   *plan = (nd_plan){.batch = (int)batch, .outer = 1, .rows = 1, .inner = 1, .span = 1};
   bool fits = index->rank >= 1 && batch >= 0 && batch < index->rank && batch <= x->rank;
   plan->depth = fits && index->dims[index->rank - 1] <= x->rank - batch ? (int)index->dims[index->rank - 1] : -1;
   for (int k = 0; k < (int)batch && fits; k++) fits = x->dims[k] == index->dims[k];
-  if (!fits || plan->depth < 0) return refuse_index(context, node, "the index's last axis must hold coordinates of the operand");
+  if (!fits || plan->depth < 0)
+    return refuse_index(context, node, "the index's last axis must hold coordinates of the operand");
   for (int k = 0; k < plan->batch; k++) plan->outer *= x->dims[k];
   for (int k = plan->batch; k < index->rank - 1; k++) plan->rows *= index->dims[k];
   for (int k = plan->batch; k < x->rank; k++) plan->span *= x->dims[k];
@@ -320,8 +328,10 @@ const intact_op intact_op_gather_nd = {
 static intact_status scatter_nd_infer(intact_infer *infer) {
   const char *reduction = intact__attr_string(infer->node, "reduction");
   if (intact__scatter_kind(reduction) == INTACT_SCATTER_UNKNOWN) {
-    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name, "scatter_nd '%s': reduction is '%s'; it must be none, add, mul, max "
-                "or min", infer->node->name, reduction);
+    INTACT_FAIL(infer->context, INVALID_VALUE, infer->node->name,
+                "scatter_nd '%s': reduction is '%s'; it must be none, add, mul, max "
+                "or min",
+                infer->node->name, reduction);
   }
   return intact__infer_like_first(infer);
 }
@@ -346,8 +356,11 @@ static intact_status scatter_nd_eval(const intact_call *call) {
 
 const intact_op intact_op_scatter_nd = {
     .name = "scatter_nd",
-    .doc = "y = x with y[index[i]] set to updates[i] (or combined with updates[i]), the last axis of index holding coordinates.",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"index", INTACT_ROLE_INDEX, 0}, {"updates", INTACT_ROLE_ACTIVATION, 0}),
+    .doc =
+        "y = x with y[index[i]] set to updates[i] (or combined with updates[i]), the last axis of index holding "
+        "coordinates.",
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"index", INTACT_ROLE_INDEX, 0},
+                               {"updates", INTACT_ROLE_ACTIVATION, 0}),
                INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_STRING("reduction", "none"))},
     .infer = scatter_nd_infer,
     .eval_f32 = scatter_nd_eval,
@@ -390,7 +403,8 @@ static intact_status nonzero_eval(const intact_call *call) {
 const intact_op intact_op_nonzero = {
     .name = "nonzero",
     .doc = "y = the places of x's elements that are not 0, one row each (one column each when transposed).",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}), INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_BOOL("transposed", 0))},
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}), INTACT_RESULTS("y"),
+               INTACT_ATTRS(INTACT_A_BOOL("transposed", 0))},
     .infer = nonzero_infer,
     .eval_f32 = nonzero_eval,
     .grad = intact__grad_none,

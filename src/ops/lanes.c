@@ -31,7 +31,8 @@ intact_status intact__lanes_open(intact_context *context, int rank, const int64_
   }
   if (lanes->count == 0) return INTACT_OK;
   lanes->offsets = intact__alloc(context, (size_t)lanes->length, sizeof(int64_t));
-  if (lanes->offsets == NULL && lanes->length > 0) return intact__no_memory(context, (size_t)lanes->length * sizeof(int64_t));
+  if (lanes->offsets == NULL && lanes->length > 0)
+    return intact__no_memory(context, (size_t)lanes->length * sizeof(int64_t));
   for (int64_t i = 0; i < lanes->length; i++) {
     int64_t rest = i, offset = 0;
     for (int k = lanes->taken - 1; k >= 0; k--) {
@@ -95,8 +96,8 @@ int intact__reduced_dims(int rank, const int64_t *dims, const bool *is_axis, boo
   return n;
 }
 
-static intact_status result_type(intact_context *context, const intact_node *node, const intact_reduction *op, intact_dtype dtype,
-                                 intact_dtype *result) {
+static intact_status result_type(intact_context *context, const intact_node *node, const intact_reduction *op,
+                                 intact_dtype dtype, intact_dtype *result) {
   const intact_attr *wanted = NULL;
   for (int i = 0; i < node->op->schema.n_attrs; i++) {
     if (strcmp(node->op->schema.attrs[i].name, "dtype") == 0) wanted = &node->attrs[i];
@@ -111,7 +112,8 @@ static intact_status result_type(intact_context *context, const intact_node *nod
   return INTACT_OK;
 }
 
-/* The axes by attribute dim, else by operand 1 when it is there, else all. False in *known: the operand's content is open. */
+/* The axes by attribute dim, else by operand 1 when it is there, else all. False in *known: the operand's content is open.
+ */
 static intact_status reduction_axes(intact_infer *infer, const intact_call *call, int rank, bool *is_axis, bool *known) {
   intact_context *context = infer != NULL ? infer->context : call->context;
   const intact_node *node = infer != NULL ? infer->node : call->node;

@@ -11,7 +11,7 @@ typedef struct intact_lanes {
   int kept, taken;       /* axes that number the lanes, axes along which they run */
   int64_t kept_dims[INTACT_MAX_RANK], kept_strides[INTACT_MAX_RANK];
   int64_t taken_dims[INTACT_MAX_RANK], taken_strides[INTACT_MAX_RANK];
-  int64_t stride;  /* of a lane's elements; 0: they lie at base + offsets[k] */
+  int64_t stride; /* of a lane's elements; 0: they lie at base + offsets[k] */
   int64_t *offsets;
   int64_t at, index[INTACT_MAX_RANK], base; /* the current lane and its first element */
 } intact_lanes;

@@ -6,7 +6,8 @@
 
 enum { MOST_ITERATIONS = INT32_MAX, WIDENINGS = 2 * INTACT_MAX_RANK };
 
-/* Widens the types of `n` carried inputs of the body (from `first` on) until its outputs (from `from` on) are of them too. */
+/* Widens the types of `n` carried inputs of the body (from `first` on) until its outputs (from `from` on) are of them too.
+ */
 static intact_status settle_carried(intact_infer *infer, intact_graph *body, int first, int from, int n) {
   bool changed = true;
   for (int round = 0; changed && round < WIDENINGS * (n + 1); round++) {
@@ -30,8 +31,10 @@ static intact_status settle_carried(intact_infer *infer, intact_graph *body, int
 static intact_status loop_counts(intact_context *context, const intact_node *node, int *carried, int *collected) {
   int64_t n = intact__attr_int(node, "carried");
   if (n < 0 || n > node->n_operands - 2 || n > node->n_results) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "loop '%s': carried is %lld of %d operands and %d results; each carried value is "
-                "an operand and a result", node->name, (long long)n, node->n_operands, node->n_results);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name,
+                "loop '%s': carried is %lld of %d operands and %d results; each carried value is "
+                "an operand and a result",
+                node->name, (long long)n, node->n_operands, node->n_results);
   }
   *carried = (int)n;
   *collected = node->n_results - (int)n;
@@ -122,8 +125,10 @@ static intact_status loop_open(const intact_call *call, loop_state *state) {
   const intact_tensor *condition = call->operands[1];
   INTACT_TRY(intact_tensor_create(context, INTACT_S64, 0, NULL, &state->now[0]));
   INTACT_TRY(intact_tensor_create(context, INTACT_BOOL, 0, NULL, &state->now[1]));
-  intact__tensor_set_s64(state->now[1], 0, condition == NULL || condition->count == 0 || intact__tensor_get_s64(condition, 0) != 0);
-  for (int i = 0; i < state->carried; i++) INTACT_TRY(intact_tensor_share(call->operands[2 + i], call->operands[2 + i]->rank, NULL, &state->now[2 + i]));
+  intact__tensor_set_s64(state->now[1], 0,
+                         condition == NULL || condition->count == 0 || intact__tensor_get_s64(condition, 0) != 0);
+  for (int i = 0; i < state->carried; i++)
+    INTACT_TRY(intact_tensor_share(call->operands[2 + i], call->operands[2 + i]->rank, NULL, &state->now[2 + i]));
   return INTACT_OK;
 }
 
@@ -162,8 +167,11 @@ static intact_status loop_eval(const intact_call *call) {
 
 const intact_op intact_op_loop = {
     .name = "loop",
-    .doc = "Runs body 0 `count` times while the condition holds; carried values go from round to round, further outputs are collected.",
-    .schema = {INTACT_OPERANDS({"count", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"condition", INTACT_ROLE_NONE, INTACT_OPTIONAL},
+    .doc =
+        "Runs body 0 `count` times while the condition holds; carried values go from round to round, further outputs are "
+        "collected.",
+    .schema = {INTACT_OPERANDS({"count", INTACT_ROLE_NONE, INTACT_OPTIONAL},
+                               {"condition", INTACT_ROLE_NONE, INTACT_OPTIONAL},
                                {"inputs", INTACT_ROLE_NONE, INTACT_VARIADIC}),
                .n_results = -1, INTACT_ATTRS(INTACT_A_INT("carried", 0))},
     .infer = loop_infer,
@@ -174,8 +182,8 @@ const intact_op intact_op_loop = {
     .aliases = INTACT_ALIASES(INTACT_ONNX_AS("Loop", "body=", "loop_body")),
 };
 
-/* ---- scan: operands states .., scanned .., captured ..; body inputs states .., one slice of each scanned .., captured ..; body
-   outputs states .., collected .. ---- */
+/* ---- scan: operands states .., scanned .., captured ..; body inputs states .., one slice of each scanned .., captured ..;
+   body outputs states .., collected .. ---- */
 
 typedef struct scan_counts {
   int states, scanned, collected;
@@ -184,9 +192,10 @@ typedef struct scan_counts {
 static intact_status count_scan(intact_context *context, const intact_node *node, scan_counts *counts) {
   int64_t states = intact__attr_int(node, "states"), scanned = intact__attr_int(node, "scanned");
   if (states < 0 || scanned < 1 || states > node->n_results || states + scanned > node->n_operands) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "scan '%s': %lld states and %lld scanned tensors of %d operands and %d results; "
-                "at least one must be scanned and each state is an operand and a result", node->name, (long long)states,
-                (long long)scanned, node->n_operands, node->n_results);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name,
+                "scan '%s': %lld states and %lld scanned tensors of %d operands and %d results; "
+                "at least one must be scanned and each state is an operand and a result",
+                node->name, (long long)states, (long long)scanned, node->n_operands, node->n_results);
   }
   *counts = (scan_counts){(int)states, (int)scanned, node->n_results - (int)states};
   return intact__check_bodies(context, node, 1, node->n_operands, node->n_results);
@@ -210,7 +219,8 @@ static intact_status scan_infer(intact_infer *infer) {
     if (!slice || node->operands[k]->rank < 0) continue;
     int axis = 0;
     const intact_value *x = node->operands[k];
-    INTACT_TRY(intact__op_axis(infer->context, node, "input_axes", entry(node, "input_axes", k - counts.states), x->rank, &axis));
+    INTACT_TRY(
+        intact__op_axis(infer->context, node, "input_axes", entry(node, "input_axes", k - counts.states), x->rank, &axis));
     if (x->rank == 0) INTACT_TRY(intact__op_axis(infer->context, node, "input_axes", 1, 0, &axis));
     if (length == INT64_MIN || length < 0) length = x->dims[axis];
     for (int d = axis; d + 1 < x->rank; d++) body->inputs[k]->dims[d] = x->dims[d + 1];
@@ -229,7 +239,8 @@ static intact_status scan_infer(intact_infer *infer) {
       INTACT_TRY(intact__infer_result(infer, i, value->dtype, -1, NULL));
       continue;
     }
-    INTACT_TRY(intact__op_axis(infer->context, node, "output_axes", entry(node, "output_axes", i - counts.states), value->rank + 1, &axis));
+    INTACT_TRY(intact__op_axis(infer->context, node, "output_axes", entry(node, "output_axes", i - counts.states),
+                               value->rank + 1, &axis));
     for (int k = 0, from = 0; k <= value->rank; k++) dims[k] = k == axis ? length : value->dims[from++];
     INTACT_TRY(intact__infer_result(infer, i, value->dtype, value->rank + 1, dims));
   }
@@ -252,17 +263,20 @@ static intact_status take_slice(const intact_tensor *x, int axis, int64_t at, in
 static intact_status scan_length(const intact_call *call, const scan_counts *counts, int *axes, int64_t *length) {
   for (int i = 0; i < counts->scanned; i++) {
     const intact_tensor *x = call->operands[counts->states + i];
-    INTACT_TRY(intact__op_axis(call->context, call->node, "input_axes", entry(call->node, "input_axes", i), x->rank, &axes[i]));
+    INTACT_TRY(
+        intact__op_axis(call->context, call->node, "input_axes", entry(call->node, "input_axes", i), x->rank, &axes[i]));
     if (x->rank > 0 && i == 0) *length = x->dims[axes[i]];
     if (x->rank > 0 && x->dims[axes[i]] == *length) continue;
-    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "scan '%s': the scanned tensors have different lengths along their "
-                "axes; they must agree", call->node->name);
+    INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name,
+                "scan '%s': the scanned tensors have different lengths along their "
+                "axes; they must agree",
+                call->node->name);
   }
   return INTACT_OK;
 }
 
-static intact_status scan_round(const intact_call *call, const scan_counts *counts, const int *axes, int64_t length, int64_t round,
-                                loop_state *state) {
+static intact_status scan_round(const intact_call *call, const scan_counts *counts, const int *axes, int64_t length,
+                                int64_t round, loop_state *state) {
   intact_status status = INTACT_OK;
   for (int k = 0; k < call->n_operands && status == INTACT_OK; k++) {
     int scanned = k - counts->states;
@@ -300,8 +314,10 @@ static intact_status scan_results(const intact_call *call, const scan_counts *co
     const intact_pile *pile = &state->piles[i];
     const intact_value *like = call->node->bodies[0]->outputs[counts->states + i];
     int axis = 0, rank = pile->n > 0 ? pile->tensors[0]->rank : like->rank < 0 ? 0 : like->rank;
-    INTACT_TRY(intact__op_axis(call->context, call->node, "output_axes", entry(call->node, "output_axes", i), rank + 1, &axis));
-    INTACT_TRY(intact__pile_stack(call, counts->states + i, pile, axis, entry(call->node, "output_directions", i) != 0, like));
+    INTACT_TRY(
+        intact__op_axis(call->context, call->node, "output_axes", entry(call->node, "output_axes", i), rank + 1, &axis));
+    INTACT_TRY(
+        intact__pile_stack(call, counts->states + i, pile, axis, entry(call->node, "output_directions", i) != 0, like));
   }
   return INTACT_OK;
 }
@@ -332,17 +348,21 @@ static intact_status scan_eval(const intact_call *call) {
 
 const intact_op intact_op_scan = {
     .name = "scan",
-    .doc = "Runs body 0 for each slice of the scanned tensors; states go from round to round, further outputs are collected.",
+    .doc =
+        "Runs body 0 for each slice of the scanned tensors; states go from round to round, further outputs are collected.",
     .schema = {INTACT_OPERANDS({"inputs", INTACT_ROLE_NONE, INTACT_VARIADIC}), .n_results = -1,
                INTACT_ATTRS(INTACT_A_INT("states", 0), INTACT_A_INT("scanned", 1), INTACT_A_INTS("input_axes"),
-                            INTACT_A_INTS("output_axes"), INTACT_A_INTS("input_directions"), INTACT_A_INTS("output_directions"))},
+                            INTACT_A_INTS("output_axes"), INTACT_A_INTS("input_directions"),
+                            INTACT_A_INTS("output_directions"))},
     .infer = scan_infer,
     .eval_f32 = scan_eval,
     .grad = intact__control_grad,
     .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
-    /* scan_body: num_scan_inputs is scanned, the operands before are states; outer values that the body reads are operands behind */
-    .aliases = INTACT_ALIASES(INTACT_ONNX_AS("Scan",
-                                             "body=,num_scan_inputs=scanned,scan_input_axes=input_axes,scan_output_axes=output_axes,"
-                                             "scan_input_directions=input_directions,scan_output_directions=output_directions",
-                                             "scan_body")),
+    /* scan_body: num_scan_inputs is scanned, the operands before are states; outer values that the body reads are operands
+       behind */
+    .aliases = INTACT_ALIASES(
+        INTACT_ONNX_AS("Scan",
+                       "body=,num_scan_inputs=scanned,scan_input_axes=input_axes,scan_output_axes=output_axes,"
+                       "scan_input_directions=input_directions,scan_output_directions=output_directions",
+                       "scan_body")),
 };

@@ -5,7 +5,8 @@
 
 #include "ops/move.h"
 
-#define NO_RANGE {.result = INTACT_RESULT_NONE, .no_quantize = true}
+#define NO_RANGE \
+  { .result = INTACT_RESULT_NONE, .no_quantize = true }
 
 /* ---- shape ---- */
 
@@ -155,23 +156,26 @@ static intact_status cast_grad(intact_grad *grad) {
 
 const intact_op intact_op_cast = {
     .name = "cast",
-    .doc = "y = x in another element type (of attribute dtype, else of operand like); to integers cut towards 0 and saturated.",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"like", INTACT_ROLE_NONE, INTACT_OPTIONAL}), INTACT_RESULTS("y"),
-               INTACT_ATTRS(INTACT_A_DTYPE_OR_NONE("dtype"))},
+    .doc =
+        "y = x in another element type (of attribute dtype, else of operand like); to integers cut towards 0 and saturated.",
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"like", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+               INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_DTYPE_OR_NONE("dtype"))},
     .infer = cast_infer,
     .eval_f32 = cast_eval,
     .grad = cast_grad,
     .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
     .int_layout = INTACT_INT_ANY,
     /* in all of these the device, layout and memory arguments mean nothing here */
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("to", "dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
-                              INTACT_ATEN_AS("to.dtype", "dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
-                              INTACT_ATEN_AS("to.dtype_layout", "dtype=dtype,layout=,device=,pin_memory=,non_blocking=,copy=,memory_format=", NULL),
-                              INTACT_ATEN_AS("to.device", "device=,dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
-                              INTACT_ATEN_AS("_to_copy", "dtype=dtype,layout=,device=,pin_memory=,non_blocking=,memory_format=", NULL),
-                              INTACT_ATEN("type_as"), INTACT_ATEN_AS("to.other", "non_blocking=,copy=,memory_format=", NULL),
-                              INTACT_ONNX_AS("Cast", "to=dtype,saturate=", NULL), INTACT_ONNX_AS("CastLike", "saturate=", NULL),
-                              INTACT_OPENVINO_AS("Convert", "destination_type=dtype", NULL)),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN_AS("to", "dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
+        INTACT_ATEN_AS("to.dtype", "dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
+        INTACT_ATEN_AS("to.dtype_layout",
+                       "dtype=dtype,layout=,device=,pin_memory=,non_blocking=,copy=,memory_format=", NULL),
+        INTACT_ATEN_AS("to.device", "device=,dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
+        INTACT_ATEN_AS("_to_copy", "dtype=dtype,layout=,device=,pin_memory=,non_blocking=,memory_format=", NULL),
+        INTACT_ATEN("type_as"), INTACT_ATEN_AS("to.other", "non_blocking=,copy=,memory_format=", NULL),
+        INTACT_ONNX_AS("Cast", "to=dtype,saturate=", NULL), INTACT_ONNX_AS("CastLike", "saturate=", NULL),
+        INTACT_OPENVINO_AS("Convert", "destination_type=dtype", NULL)),
 };
 
 /* ---- full ---- */
@@ -181,12 +185,12 @@ static intact_status full_dims(intact_context *context, const intact_node *node,
   for (int k = 0; k < n && k < INTACT_MAX_RANK; k++) {
     dims[k] = symbols ? intact__dim_from_element(sizes[k]) : sizes[k];
     if (sizes[k] >= 0 || (symbols && intact__element_is_symbol(sizes[k]))) continue;
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': size holds %lld; dimensions must not be negative", node->op->name,
-                node->name, (long long)sizes[k]);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': size holds %lld; dimensions must not be negative",
+                node->op->name, node->name, (long long)sizes[k]);
   }
   if (n > INTACT_MAX_RANK) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': size has %d entries; at most %d axes are supported", node->op->name,
-                node->name, n, INTACT_MAX_RANK);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': size has %d entries; at most %d axes are supported",
+                node->op->name, node->name, n, INTACT_MAX_RANK);
   }
   return INTACT_OK;
 }
@@ -214,8 +218,8 @@ static intact_status fill(const intact_node *node, intact_tensor *y) {
 static intact_status check_value(intact_context *context, const intact_node *node) {
   const intact_attr *value = intact__attr(node, "value");
   if (value->tensor == NULL || value->tensor->count == 1) return INTACT_OK;
-  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': value has %lld elements; it must have one", node->op->name, node->name,
-              (long long)value->tensor->count);
+  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': value has %lld elements; it must have one", node->op->name,
+              node->name, (long long)value->tensor->count);
 }
 
 static intact_status full_infer(intact_infer *infer) {
@@ -247,8 +251,8 @@ static intact_status full_eval(const intact_call *call) {
   return fill(call->node, y);
 }
 
-#define VALUE_ATTRS                                                                                         \
-  INTACT_A_FLOAT("fill_value", 0.0), {.name = "value", .type = INTACT_ATTR_TENSOR, .nullable = true},       \
+#define VALUE_ATTRS                                                                                   \
+  INTACT_A_FLOAT("fill_value", 0.0), {.name = "value", .type = INTACT_ATTR_TENSOR, .nullable = true}, \
       INTACT_A_DTYPE_OR_NONE("dtype")
 #define FACTORY "size=size,fill_value=fill_value,dtype=dtype,layout=,device=,pin_memory=,memory_format="
 #define FACTORY_LIKE "fill_value=fill_value,dtype=dtype,layout=,device=,pin_memory=,memory_format="
@@ -262,12 +266,13 @@ const intact_op intact_op_full = {
     .eval_f32 = full_eval,
     .grad = intact__grad_none,
     .quant = NO_RANGE,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("full", FACTORY, NULL), INTACT_ATEN_AS("zeros", FACTORY, NULL),
-                              INTACT_ATEN_AS("empty.memory_format", FACTORY, NULL),
-                              /* fill_one: fill_value = 1 */
-                              INTACT_ATEN_AS("ones", FACTORY, "fill_one"),
-                              /* constant_size: value has type and number (default float32 0); constant operand 0 becomes size */
-                              INTACT_ONNX_AS("ConstantOfShape", "value=value", "constant_size")),
+    .aliases =
+        INTACT_ALIASES(INTACT_ATEN_AS("full", FACTORY, NULL), INTACT_ATEN_AS("zeros", FACTORY, NULL),
+                       INTACT_ATEN_AS("empty.memory_format", FACTORY, NULL),
+                       /* fill_one: fill_value = 1 */
+                       INTACT_ATEN_AS("ones", FACTORY, "fill_one"),
+                       /* constant_size: value has type and number (default float32 0); constant operand 0 becomes size */
+                       INTACT_ONNX_AS("ConstantOfShape", "value=value", "constant_size")),
 };
 
 static intact_status full_like_infer(intact_infer *infer) {
@@ -292,8 +297,9 @@ const intact_op intact_op_full_like = {
     .eval_f32 = full_like_eval,
     .grad = intact__grad_none,
     .quant = NO_RANGE,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("full_like", FACTORY_LIKE, NULL), INTACT_ATEN_AS("zeros_like", FACTORY_LIKE, NULL),
-                              INTACT_ATEN_AS("empty_like", FACTORY_LIKE, NULL), INTACT_ATEN_AS("ones_like", FACTORY_LIKE, "fill_one")),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN_AS("full_like", FACTORY_LIKE, NULL), INTACT_ATEN_AS("zeros_like", FACTORY_LIKE, NULL),
+        INTACT_ATEN_AS("empty_like", FACTORY_LIKE, NULL), INTACT_ATEN_AS("ones_like", FACTORY_LIKE, "fill_one")),
 };
 
 /* ---- arange ---- */
@@ -305,15 +311,18 @@ typedef struct arange_numbers {
   bool is_real;
 } arange_numbers;
 
-static intact_status arange_count(intact_context *context, const intact_node *node, const arange_numbers *numbers, int64_t *count) {
+static intact_status arange_count(intact_context *context, const intact_node *node, const arange_numbers *numbers,
+                                  int64_t *count) {
   double step = numbers->real[2], steps = ceil((numbers->real[1] - numbers->real[0]) / step);
   if (!numbers->is_real && numbers->integer[2] != 0) {
     double span = (double)numbers->integer[1] - (double)numbers->integer[0];
     steps = ceil(span / (double)numbers->integer[2]);
   }
   if (step == 0 || !(steps < 9e18)) {
-    INTACT_FAIL(context, INVALID_VALUE, node->name, "arange '%s': from %g to %g in steps of %g; the step must not be 0 and the count "
-                "must be finite", node->name, numbers->real[0], numbers->real[1], step);
+    INTACT_FAIL(context, INVALID_VALUE, node->name,
+                "arange '%s': from %g to %g in steps of %g; the step must not be 0 and the count "
+                "must be finite",
+                node->name, numbers->real[0], numbers->real[1], step);
   }
   *count = steps > 0 ? (int64_t)steps : 0;
   return INTACT_OK;
@@ -365,8 +374,8 @@ static intact_status arange_eval(const intact_call *call) {
     const intact_tensor *x = call->operands[i];
     if (x == NULL) continue;
     if (x->count != 1) {
-      INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "arange '%s': operand %d has %lld elements; it must have one",
-                  call->node->name, i, (long long)x->count);
+      INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name,
+                  "arange '%s': operand %d has %lld elements; it must have one", call->node->name, i, (long long)x->count);
     }
     dtype = x->dtype;
     numbers.is_real = intact_dtype_is_float(dtype);
@@ -388,7 +397,8 @@ static intact_status arange_eval(const intact_call *call) {
 const intact_op intact_op_arange = {
     .name = "arange",
     .doc = "y = start, start + step, ... below end; operands stand before the attributes.",
-    .schema = {INTACT_OPERANDS({"start_value", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"end_value", INTACT_ROLE_NONE, INTACT_OPTIONAL},
+    .schema = {INTACT_OPERANDS({"start_value", INTACT_ROLE_NONE, INTACT_OPTIONAL},
+                               {"end_value", INTACT_ROLE_NONE, INTACT_OPTIONAL},
                                {"step_value", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
                INTACT_RESULTS("y"),
                INTACT_ATTRS(INTACT_A_FLOAT("start", 0.0), INTACT_A_FLOAT("end", 0.0), INTACT_A_FLOAT("step", 1.0),
@@ -397,8 +407,9 @@ const intact_op intact_op_arange = {
     .eval_f32 = arange_eval,
     .grad = intact__grad_none,
     .quant = NO_RANGE,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("arange", "end=end,dtype=dtype,layout=,device=,pin_memory=", NULL),
-                              INTACT_ATEN_AS("arange.start", "start=start,end=end,dtype=dtype,layout=,device=,pin_memory=", NULL),
-                              INTACT_ATEN_AS("arange.start_step", "start=start,end=end,step=step,dtype=dtype,layout=,device=,pin_memory=", NULL),
-                              INTACT_ONNX("Range"), INTACT_OPENVINO_AS("Range", "output_type=dtype", NULL)),
+    .aliases = INTACT_ALIASES(
+        INTACT_ATEN_AS("arange", "end=end,dtype=dtype,layout=,device=,pin_memory=", NULL),
+        INTACT_ATEN_AS("arange.start", "start=start,end=end,dtype=dtype,layout=,device=,pin_memory=", NULL),
+        INTACT_ATEN_AS("arange.start_step", "start=start,end=end,step=step,dtype=dtype,layout=,device=,pin_memory=", NULL),
+        INTACT_ONNX("Range"), INTACT_OPENVINO_AS("Range", "output_type=dtype", NULL)),
 };

@@ -18,8 +18,10 @@ static intact_status lane_infer(intact_infer *infer) {
   bool is_axis[INTACT_MAX_RANK];
   if (x->rank >= 0) INTACT_TRY(lane_axis(infer->context, infer->node, x->rank, is_axis));
   if (!intact_dtype_is_float(x->dtype)) {
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "%s '%s': the operand is %s; float elements are needed (cast it "
-                "before)", infer->node->op->name, infer->node->name, intact_dtype_text(x->dtype));
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name,
+                "%s '%s': the operand is %s; float elements are needed (cast it "
+                "before)",
+                infer->node->op->name, infer->node->name, intact_dtype_text(x->dtype));
   }
   return intact__infer_like_first(infer);
 }
@@ -56,7 +58,9 @@ static void mark_largest(double *v, int64_t n, const double *p) {
   for (int64_t k = 0; k < n; k++) v[k] = k == best;
 }
 
-static intact_status hardmax_eval(const intact_call *call) { return each_lane(call, mark_largest); }
+static intact_status hardmax_eval(const intact_call *call) {
+  return each_lane(call, mark_largest);
+}
 
 const intact_op intact_op_hardmax = {
     .name = "hardmax",
@@ -67,8 +71,9 @@ const intact_op intact_op_hardmax = {
     .grad = intact__grad_none,
     .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
     /* softmax_flatten: below opset 13 the axes from dim on are one */
-    .aliases = INTACT_ALIASES({.format = "onnx", .name = "Hardmax", .until = 12, .attrs = "axis=dim", .fixup = "softmax_flatten"},
-                              {.format = "onnx", .name = "Hardmax", .since = 13, .attrs = "axis=dim"}),
+    .aliases =
+        INTACT_ALIASES({.format = "onnx", .name = "Hardmax", .until = 12, .attrs = "axis=dim", .fixup = "softmax_flatten"},
+                       {.format = "onnx", .name = "Hardmax", .since = 13, .attrs = "axis=dim"}),
 };
 
 static double norm_of(const double *v, int64_t n, double order) {
@@ -83,7 +88,9 @@ static void scale_lane(double *v, int64_t n, const double *p) {
   for (int64_t k = 0; k < n; k++) v[k] = divisor == 0 ? 0 : v[k] / divisor;
 }
 
-static intact_status normalize_eval(const intact_call *call) { return each_lane(call, scale_lane); }
+static intact_status normalize_eval(const intact_call *call) {
+  return each_lane(call, scale_lane);
+}
 
 /* dx = (dy - x^ |x^|^(p-2) sum(dy y)) / norm with x^ = x / norm; only the division where the norm is below eps. */
 static intact_status normalize_grad(intact_grad *grad) {
@@ -137,8 +144,10 @@ static intact_status sequence_axes(intact_context *context, const intact_node *n
   INTACT_TRY(intact__op_axis(context, node, "time_axis", intact__attr_int(node, "time_axis"), rank, time));
   INTACT_TRY(intact__op_axis(context, node, "batch_axis", intact__attr_int(node, "batch_axis"), rank, batch));
   if (rank >= 2 && *time != *batch) return INTACT_OK;
-  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "reverse_sequence '%s': time axis %d and batch axis %d of a tensor of %d axes; two "
-              "different axes are needed", node->name, *time, *batch, rank);
+  INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+              "reverse_sequence '%s': time axis %d and batch axis %d of a tensor of %d axes; two "
+              "different axes are needed",
+              node->name, *time, *batch, rank);
 }
 
 static intact_status reverse_sequence_infer(intact_infer *infer) {
@@ -155,15 +164,16 @@ static intact_status turn_sequences(intact_context *context, const intact_node *
   INTACT_TRY(sequence_axes(context, node, x->rank, &time, &batch));
   intact_view dense = intact__view_of(x);
   if (lengths->count != x->dims[batch]) {
-    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "reverse_sequence '%s': %lld lengths for a batch of %lld; one for each is needed",
-                node->name, (long long)lengths->count, (long long)x->dims[batch]);
+    INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                "reverse_sequence '%s': %lld lengths for a batch of %lld; one for each is needed", node->name,
+                (long long)lengths->count, (long long)x->dims[batch]);
   }
   intact__view_copy(y, &dense, x, &dense);
   for (int64_t b = 0; b < lengths->count; b++) {
     int64_t length = intact__tensor_get_s64(lengths, b);
     if (length < 0 || length > x->dims[time]) {
-      INTACT_FAIL(context, OUT_OF_RANGE, node->name, "reverse_sequence '%s': length %lld for a time axis of %lld", node->name,
-                  (long long)length, (long long)x->dims[time]);
+      INTACT_FAIL(context, OUT_OF_RANGE, node->name, "reverse_sequence '%s': length %lld for a time axis of %lld",
+                  node->name, (long long)length, (long long)x->dims[time]);
     }
     if (length == 0) continue;
     intact_view to = dense, from = dense;

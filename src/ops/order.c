@@ -140,39 +140,51 @@ static intact_status extreme_grad(intact_grad *grad, bool largest) {
 }
 
 #define DIM_KEEPDIM INTACT_A_INT_OR_NONE("dim"), INTACT_A_BOOL("keepdim", 0)
-#define EXTREME_ROW(op, text, largest, ...)                                                              \
-  static intact_status op##_infer(intact_infer *infer) { return extreme_infer(infer, true); }            \
-  static intact_status op##_eval(const intact_call *call) { return extreme_eval(call, largest, true); }  \
-  static intact_status op##_grad(intact_grad *grad) { return extreme_grad(grad, largest); }              \
-  const intact_op intact_op_##op = {                                                                     \
-      .name = #op,                                                                                       \
-      .doc = text,                                                                                       \
-      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y", "indices"),      \
-                 INTACT_ATTRS(DIM_KEEPDIM)},                                                             \
-      .infer = op##_infer,                                                                               \
-      .eval_f32 = op##_eval,                                                                             \
-      .grad = op##_grad,                                                                                 \
-      .quant = {.result = INTACT_RESULT_SAME_AS},                                                        \
-      .int_layout = INTACT_INT_ROWS,                                                                     \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                            \
+#define EXTREME_ROW(op, text, largest, ...)                                                         \
+  static intact_status op##_infer(intact_infer *infer) {                                            \
+    return extreme_infer(infer, true);                                                              \
+  }                                                                                                 \
+  static intact_status op##_eval(const intact_call *call) {                                         \
+    return extreme_eval(call, largest, true);                                                       \
+  }                                                                                                 \
+  static intact_status op##_grad(intact_grad *grad) {                                               \
+    return extreme_grad(grad, largest);                                                             \
+  }                                                                                                 \
+  const intact_op intact_op_##op = {                                                                \
+      .name = #op,                                                                                  \
+      .doc = text,                                                                                  \
+      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y", "indices"), \
+                 INTACT_ATTRS(DIM_KEEPDIM)},                                                        \
+      .infer = op##_infer,                                                                          \
+      .eval_f32 = op##_eval,                                                                        \
+      .grad = op##_grad,                                                                            \
+      .quant = {.result = INTACT_RESULT_SAME_AS},                                                   \
+      .int_layout = INTACT_INT_ROWS,                                                                \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                       \
   };
-EXTREME_ROW(max_dim, "y = largest element along dim, indices = the first place of it; NaN wins.", true, INTACT_ATEN("max.dim"))
-EXTREME_ROW(min_dim, "y = smallest element along dim, indices = the first place of it; NaN wins.", false, INTACT_ATEN("min.dim"))
+EXTREME_ROW(max_dim, "y = largest element along dim, indices = the first place of it; NaN wins.", true,
+            INTACT_ATEN("max.dim"))
+EXTREME_ROW(min_dim, "y = smallest element along dim, indices = the first place of it; NaN wins.", false,
+            INTACT_ATEN("min.dim"))
 
-#define PLACE_ROW(op, text, largest, onnx)                                                                     \
-  static intact_status op##_infer(intact_infer *infer) { return extreme_infer(infer, false); }                 \
-  static intact_status op##_eval(const intact_call *call) { return extreme_eval(call, largest, false); }       \
-  const intact_op intact_op_##op = {                                                                           \
-      .name = #op,                                                                                             \
-      .doc = text,                                                                                             \
-      .schema = {INTACT_X, INTACT_ATTRS(DIM_KEEPDIM, INTACT_A_BOOL("select_last_index", 0))},                  \
-      .infer = op##_infer,                                                                                     \
-      .eval_f32 = op##_eval,                                                                                   \
-      .grad = intact__grad_none,                                                                               \
-      .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},                                            \
-      .aliases = INTACT_ALIASES(INTACT_ATEN(#op),                                                              \
-                                INTACT_ONNX_AS(onnx, "axis=dim,keepdims=keepdim,select_last_index=select_last_index", \
-                                               "arg_axis")),                                                   \
+#define PLACE_ROW(op, text, largest, onnx)                                                                    \
+  static intact_status op##_infer(intact_infer *infer) {                                                      \
+    return extreme_infer(infer, false);                                                                       \
+  }                                                                                                           \
+  static intact_status op##_eval(const intact_call *call) {                                                   \
+    return extreme_eval(call, largest, false);                                                                \
+  }                                                                                                           \
+  const intact_op intact_op_##op = {                                                                          \
+      .name = #op,                                                                                            \
+      .doc = text,                                                                                            \
+      .schema = {INTACT_X, INTACT_ATTRS(DIM_KEEPDIM, INTACT_A_BOOL("select_last_index", 0))},                 \
+      .infer = op##_infer,                                                                                    \
+      .eval_f32 = op##_eval,                                                                                  \
+      .grad = intact__grad_none,                                                                              \
+      .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},                                           \
+      .aliases = INTACT_ALIASES(                                                                              \
+          INTACT_ATEN(#op),                                                                                   \
+          INTACT_ONNX_AS(onnx, "axis=dim,keepdims=keepdim,select_last_index=select_last_index", "arg_axis")), \
   };
 /* arg_axis: axis is 0 and keepdims 1 unless given */
 PLACE_ROW(argmax, "y = place of the largest element along dim (of all, flattened, when absent).", true, "ArgMax")
@@ -238,7 +250,8 @@ static void merge_halves(const lane_values *lane, int64_t *order, int64_t half, 
   int64_t a = 0, b = half;
   memcpy(room, order, sizeof *order * (size_t)n);
   for (int64_t k = 0; k < n; k++) {
-    bool second_first = b < n && (a >= half || (descending ? is_less(lane, room[a], room[b]) : is_less(lane, room[b], room[a])));
+    bool second_first =
+        b < n && (a >= half || (descending ? is_less(lane, room[a], room[b]) : is_less(lane, room[b], room[a])));
     order[k] = second_first ? room[b++] : room[a++];
   }
 }
@@ -315,7 +328,8 @@ static intact_status order_eval(const intact_call *call, bool top, bool values) 
   memcpy(dims, x->dims, sizeof dims);
   if (x->rank > 0) dims[plan.axis] = kept;
   if (values) INTACT_TRY(intact__call_result(call, 0, x->dtype, x->rank, dims, &y));
-  if (!values || call->n_results > 1) INTACT_TRY(intact__call_result(call, values ? 1 : 0, INTACT_S64, x->rank, dims, &places));
+  if (!values || call->n_results > 1)
+    INTACT_TRY(intact__call_result(call, values ? 1 : 0, INTACT_S64, x->rank, dims, &places));
   intact_status status = open_lane(call->context, x, plan.is_axis, &from, &lane);
   if (status == INTACT_OK) status = intact__lanes_open(call->context, x->rank, dims, plan.is_axis, &to);
   order = intact__alloc(call->context, 2 * (size_t)length + 1, sizeof *order);
@@ -336,15 +350,16 @@ static intact_status order_eval(const intact_call *call, bool top, bool values) 
 
 /* dx at the places of result 1. */
 static intact_status order_grad(intact_grad *grad) {
-  const intact_tensor *x = grad->operands[0], *dy = grad->d_results[0], *places = grad->n_results > 1 ? grad->results[1] : NULL;
+  const intact_tensor *x = grad->operands[0], *dy = grad->d_results[0],
+                      *places = grad->n_results > 1 ? grad->results[1] : NULL;
   bool is_axis[INTACT_MAX_RANK] = {false};
   int axis = 0;
   intact_lanes from = {0}, to = {0};
   intact_tensor *dx = NULL;
   if (dy == NULL || !grad->needed[0]) return INTACT_OK;
   if (places == NULL) {
-    INTACT_FAIL(grad->context, WRONG_USE, grad->node->name, "%s '%s': its gradient needs the result indices; keep both results",
-                grad->node->op->name, grad->node->name);
+    INTACT_FAIL(grad->context, WRONG_USE, grad->node->name,
+                "%s '%s': its gradient needs the result indices; keep both results", grad->node->op->name, grad->node->name);
   }
   INTACT_TRY(intact__op_axis(grad->context, grad->node, "dim", intact__attr_int(grad->node, "dim"), x->rank, &axis));
   if (x->rank > 0) is_axis[axis] = true;
@@ -362,8 +377,12 @@ static intact_status order_grad(intact_grad *grad) {
   return status;
 }
 
-static intact_status sort_infer(intact_infer *infer) { return order_infer(infer, false, true); }
-static intact_status sort_eval(const intact_call *call) { return order_eval(call, false, true); }
+static intact_status sort_infer(intact_infer *infer) {
+  return order_infer(infer, false, true);
+}
+static intact_status sort_eval(const intact_call *call) {
+  return order_eval(call, false, true);
+}
 const intact_op intact_op_sort = {
     .name = "sort",
     .doc = "y = x in order along dim, indices = where each came from; equal elements keep their order, NaN is the largest.",
@@ -376,8 +395,12 @@ const intact_op intact_op_sort = {
     .aliases = INTACT_ALIASES(INTACT_ATEN("sort"), INTACT_ATEN("sort.stable")),
 };
 
-static intact_status argsort_infer(intact_infer *infer) { return order_infer(infer, false, false); }
-static intact_status argsort_eval(const intact_call *call) { return order_eval(call, false, false); }
+static intact_status argsort_infer(intact_infer *infer) {
+  return order_infer(infer, false, false);
+}
+static intact_status argsort_eval(const intact_call *call) {
+  return order_eval(call, false, false);
+}
 const intact_op intact_op_argsort = {
     .name = "argsort",
     .doc = "y = the places of x's elements in order along dim.",
@@ -389,8 +412,12 @@ const intact_op intact_op_argsort = {
     .aliases = INTACT_ALIASES(INTACT_ATEN("argsort"), INTACT_ATEN("argsort.stable")),
 };
 
-static intact_status topk_infer(intact_infer *infer) { return order_infer(infer, true, true); }
-static intact_status topk_eval(const intact_call *call) { return order_eval(call, true, true); }
+static intact_status topk_infer(intact_infer *infer) {
+  return order_infer(infer, true, true);
+}
+static intact_status topk_eval(const intact_call *call) {
+  return order_eval(call, true, true);
+}
 const intact_op intact_op_topk = {
     .name = "topk",
     .doc = "y = the k largest (or smallest) elements along dim in order, indices = where they came from.",

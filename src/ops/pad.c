@@ -15,7 +15,8 @@ typedef struct axis_maps {
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR } pad_mode;
 
-static intact_status refuse_pad(intact_context *context, const intact_node *node, int rank, const int64_t *dims, const char *rule) {
+static intact_status refuse_pad(intact_context *context, const intact_node *node, int rank, const int64_t *dims,
+                                const char *rule) {
   char shape[160];
   INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': on shape %s; %s", node->op->name, node->name,
               intact__shape_text(rank, dims, shape), rule);
@@ -25,7 +26,8 @@ static intact_status refuse_pad(intact_context *context, const intact_node *node
 static intact_status spread_pads(intact_context *context, const intact_node *node, int rank, const int64_t *dims, int n,
                                  const int64_t *list, int64_t *before, int64_t *behind) {
   if (n % 2 != 0 || n / 2 > rank) {
-    return refuse_pad(context, node, rank, dims, "the padding needs pairs (before, behind), last axis first, at most one an axis");
+    return refuse_pad(context, node, rank, dims,
+                      "the padding needs pairs (before, behind), last axis first, at most one an axis");
   }
   for (int k = 0; k < rank; k++) before[k] = behind[k] = 0;
   for (int i = 0; i < n / 2; i++) {
@@ -40,8 +42,8 @@ static intact_status spread_pads(intact_context *context, const intact_node *nod
 }
 
 /* The length of a padded axis, or a refusal by the mode's rule. */
-static intact_status padded_length(intact_context *context, const intact_node *node, pad_mode mode, int rank, const int64_t *dims,
-                                   int axis, int64_t before, int64_t behind, int64_t *length) {
+static intact_status padded_length(intact_context *context, const intact_node *node, pad_mode mode, int rank,
+                                   const int64_t *dims, int axis, int64_t before, int64_t behind, int64_t *length) {
   int64_t n = dims[axis];
   int64_t most = before > behind ? before : behind;
   *length = n + before + behind;
@@ -49,8 +51,10 @@ static intact_status padded_length(intact_context *context, const intact_node *n
   if (mode == PAD_REFLECT && most >= n && most > 0) {
     return refuse_pad(context, node, rank, dims, "a reflecting padding must be shorter than its axis");
   }
-  if (mode == PAD_CIRCULAR && most > n) return refuse_pad(context, node, rank, dims, "a circular padding must not exceed its axis");
-  if (mode == PAD_REPLICATE && n == 0 && *length > 0) return refuse_pad(context, node, rank, dims, "there is nothing to replicate");
+  if (mode == PAD_CIRCULAR && most > n)
+    return refuse_pad(context, node, rank, dims, "a circular padding must not exceed its axis");
+  if (mode == PAD_REPLICATE && n == 0 && *length > 0)
+    return refuse_pad(context, node, rank, dims, "there is nothing to replicate");
   return INTACT_OK;
 }
 
@@ -58,10 +62,14 @@ static intact_status padded_length(intact_context *context, const intact_node *n
 static int64_t pad_source(pad_mode mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
-    case PAD_REFLECT: return i < 0 ? -i : 2 * (n - 1) - i;
-    case PAD_REPLICATE: return i < 0 ? 0 : n - 1;
-    case PAD_CIRCULAR: return i < 0 ? i + n : i - n;
-    case PAD_CONSTANT: break;
+    case PAD_REFLECT:
+      return i < 0 ? -i : 2 * (n - 1) - i;
+    case PAD_REPLICATE:
+      return i < 0 ? 0 : n - 1;
+    case PAD_CIRCULAR:
+      return i < 0 ? i + n : i - n;
+    case PAD_CONSTANT:
+      break;
   }
   return -1;
 }
@@ -80,8 +88,8 @@ static intact_status make_maps(intact_context *context, axis_maps *maps) {
   return INTACT_OK;
 }
 
-/* Calls for each row of the result: `from` is the offset in x of the row's first element, -1 when all of it is fill. The last axis
-   is the row and is read through its own map. */
+/* Calls for each row of the result: `from` is the offset in x of the row's first element, -1 when all of it is fill. The
+   last axis is the row and is read through its own map. */
 typedef void (*map_row_fn)(void *user, int64_t row, int64_t from, const axis_maps *maps);
 
 static void each_row(const axis_maps *maps, map_row_fn fn, void *user) {
@@ -155,7 +163,8 @@ static void sum_mapped_row(void *user, int64_t row, int64_t from, const axis_map
 static intact_status grad_maps(intact_grad *grad, const axis_maps *maps) {
   intact_tensor *dx = NULL;
   INTACT_TRY(intact__grad_operand(grad, 0, &dx));
-  map_sum job = {intact__f32(grad->d_results[0]), intact__alloc_zeroed(grad->context, (size_t)dx->count + 1, sizeof(double))};
+  map_sum job = {intact__f32(grad->d_results[0]),
+                 intact__alloc_zeroed(grad->context, (size_t)dx->count + 1, sizeof(double))};
   if (job.sum == NULL) return intact__no_memory(grad->context, (size_t)dx->count * sizeof(double));
   if (maps->rank > 0 && grad->d_results[0]->count > 0) each_row(maps, sum_mapped_row, &job);
   if (maps->rank == 0) job.sum[0] = (double)job.dy[0];
@@ -219,8 +228,10 @@ static intact_status pad_value(const intact_call *call, pad_mode mode, intact_te
   const intact_qparams *qparams = call->node->operands[0]->qparams;
   bool quantized = qparams != NULL && x->dtype == qparams->dtype;
   if (mode != PAD_CONSTANT) return intact_tensor_create(call->context, x->dtype, 0, NULL, value);
-  if (given != NULL && given->count == 1 && given->dtype == x->dtype && !quantized) return intact_tensor_share(given, 0, NULL, value);
-  double number = given != NULL && given->count == 1 ? intact__tensor_get_f64(given, 0) : intact__attr_float(call->node, "value");
+  if (given != NULL && given->count == 1 && given->dtype == x->dtype && !quantized)
+    return intact_tensor_share(given, 0, NULL, value);
+  double number =
+      given != NULL && given->count == 1 ? intact__tensor_get_f64(given, 0) : intact__attr_float(call->node, "value");
   intact_tensor *real = NULL;
   if (quantized) {
     INTACT_TRY(intact__tensor_scalar_f32(call->context, (float)number, &real));
@@ -255,45 +266,53 @@ static intact_status pad_grad(intact_grad *grad, pad_mode mode, const char *name
 }
 
 /* Attribute value is the constant pad's alone. */
-#define PAD_ROW(op, text, mode, list, operands_, attributes, ...)                                       \
-  static intact_status op##_infer(intact_infer *infer) { return pad_infer(infer, mode, list); }         \
-  static intact_status op##_eval(const intact_call *call) { return pad_eval(call, mode, list); }        \
-  static intact_status op##_grad(intact_grad *grad) { return pad_grad(grad, mode, list); }              \
-  const intact_op intact_op_##op = {                                                                    \
-      .name = #op,                                                                                      \
-      .doc = text,                                                                                      \
-      .schema = {operands_, INTACT_RESULTS("y"), attributes},                                           \
-      .infer = op##_infer,                                                                              \
-      .eval_f32 = op##_eval,                                                                            \
-      .grad = op##_grad,                                                                                \
-      .quant = {.result = INTACT_RESULT_SAME_AS},                                                       \
-      .int_layout = INTACT_INT_ANY,                                                                     \
-      .check_int = intact__check_pad,                                                                   \
-      .lower_int = intact__lower_pad,                                                                   \
-      .on_integers = true,                                                                              \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                           \
+#define PAD_ROW(op, text, mode, list, operands_, attributes, ...) \
+  static intact_status op##_infer(intact_infer *infer) {          \
+    return pad_infer(infer, mode, list);                          \
+  }                                                               \
+  static intact_status op##_eval(const intact_call *call) {       \
+    return pad_eval(call, mode, list);                            \
+  }                                                               \
+  static intact_status op##_grad(intact_grad *grad) {             \
+    return pad_grad(grad, mode, list);                            \
+  }                                                               \
+  const intact_op intact_op_##op = {                              \
+      .name = #op,                                                \
+      .doc = text,                                                \
+      .schema = {operands_, INTACT_RESULTS("y"), attributes},     \
+      .infer = op##_infer,                                        \
+      .eval_f32 = op##_eval,                                      \
+      .grad = op##_grad,                                          \
+      .quant = {.result = INTACT_RESULT_SAME_AS},                 \
+      .int_layout = INTACT_INT_ANY,                               \
+      .check_int = intact__check_pad,                             \
+      .lower_int = intact__lower_pad,                             \
+      .on_integers = true,                                        \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                     \
   };
 #define PAD_X INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"pad_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL})
-#define PAD_X_VALUE                                                                                     \
-  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"pad_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},  \
+#define PAD_X_VALUE                                                                                    \
+  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"pad_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}, \
                   {"value_tensor", INTACT_ROLE_NONE, INTACT_OPTIONAL})
 
-/* pad_list: pads (all begins, then all ends; by operand 3 on some axes only) to PyTorch's order as `pad` or `padding`, from the
-   attribute or constant operand 1; operand 2 or attribute value is the constant; mode names the row. Not constant: operands stay,
-   in PyTorch's order. */
-PAD_ROW(constant_pad_nd, "y = x with `value` around it: pairs (before, behind) in pad, last axis first; negative ones cut off.",
-        PAD_CONSTANT, "pad", PAD_X_VALUE, INTACT_ATTRS(INTACT_A_INTS("pad"), INTACT_A_FLOAT("value", 0.0)),
-        INTACT_ATEN("constant_pad_nd"),
+/* pad_list: pads (all begins, then all ends; by operand 3 on some axes only) to PyTorch's order as `pad` or `padding`, from
+   the attribute or constant operand 1; operand 2 or attribute value is the constant; mode names the row. Not constant:
+   operands stay, in PyTorch's order. */
+PAD_ROW(constant_pad_nd,
+        "y = x with `value` around it: pairs (before, behind) in pad, last axis first; negative ones cut off.", PAD_CONSTANT,
+        "pad", PAD_X_VALUE, INTACT_ATTRS(INTACT_A_INTS("pad"), INTACT_A_FLOAT("value", 0.0)), INTACT_ATEN("constant_pad_nd"),
         /* pad_mode: mode names the row, value may be None */
-        INTACT_ATEN_AS("pad", "pad=pad,mode=,value=value", "pad_mode"), INTACT_ONNX_AS("Pad", "mode=,pads=,value=value", "pad_list"),
-        INTACT_OPENVINO_AS("Pad", "pad_mode=", "pad_list"))
+        INTACT_ATEN_AS("pad", "pad=pad,mode=,value=value", "pad_mode"),
+        INTACT_ONNX_AS("Pad", "mode=,pads=,value=value", "pad_list"), INTACT_OPENVINO_AS("Pad", "pad_mode=", "pad_list"))
 PAD_ROW(reflection_pad, "y = x mirrored at its edges, which stand once.", PAD_REFLECT, "padding", PAD_X,
         INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("reflection_pad1d"), INTACT_ATEN("reflection_pad2d"),
         INTACT_ATEN("reflection_pad3d"))
-PAD_ROW(replication_pad, "y = x with its edges repeated.", PAD_REPLICATE, "padding", PAD_X, INTACT_ATTRS(INTACT_A_INTS("padding")),
-        INTACT_ATEN("replication_pad1d"), INTACT_ATEN("replication_pad2d"), INTACT_ATEN("replication_pad3d"))
-PAD_ROW(circular_pad, "y = x continued from its other end.", PAD_CIRCULAR, "padding", PAD_X, INTACT_ATTRS(INTACT_A_INTS("padding")),
-        INTACT_ATEN("circular_pad"), INTACT_ATEN_AS("_pad_circular", "pad=padding", NULL))
+PAD_ROW(replication_pad, "y = x with its edges repeated.", PAD_REPLICATE, "padding", PAD_X,
+        INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("replication_pad1d"), INTACT_ATEN("replication_pad2d"),
+        INTACT_ATEN("replication_pad3d"))
+PAD_ROW(circular_pad, "y = x continued from its other end.", PAD_CIRCULAR, "padding", PAD_X,
+        INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("circular_pad"),
+        INTACT_ATEN_AS("_pad_circular", "pad=padding", NULL))
 
 /* ---- roll ---- */
 
@@ -301,8 +320,8 @@ static intact_status check_roll(intact_context *context, const intact_node *node
   const intact_attr *shifts = intact__attr(node, "shifts"), *dims = intact__attr(node, "dims");
   int axis = 0;
   if (shifts->n != dims->n && !(dims->n == 0 && shifts->n == 1)) {
-    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "roll '%s': %d shifts for %d dims; one shift for each is needed", node->name,
-                shifts->n, dims->n);
+    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "roll '%s': %d shifts for %d dims; one shift for each is needed",
+                node->name, shifts->n, dims->n);
   }
   for (int i = 0; i < dims->n; i++) INTACT_TRY(intact__op_axis(context, node, "dims", dims->ints[i], rank, &axis));
   return INTACT_OK;
@@ -363,7 +382,9 @@ static intact_status roll_grad(intact_grad *grad) {
 
 const intact_op intact_op_roll = {
     .name = "roll",
-    .doc = "y = x moved by shifts along dims, what leaves at one end comes in at the other; of all elements in a row without dims.",
+    .doc =
+        "y = x moved by shifts along dims, what leaves at one end comes in at the other; of all elements in a row without "
+        "dims.",
     .schema = {INTACT_X, INTACT_ATTRS(INTACT_A_INTS_NEEDED("shifts"), INTACT_A_INTS("dims"))},
     .infer = roll_infer,
     .eval_f32 = roll_eval,

@@ -12,14 +12,16 @@ static intact_status permute_order(intact_context *context, const intact_node *n
   for (int k = 0; k < rank; k++) order[k] = rank - 1 - k;
   if (!dims->present) return INTACT_OK;
   if (dims->n != rank) {
-    INTACT_FAIL(context, SIZE_MISMATCH, node->name, "permute '%s': dims has %d entries for a tensor of %d axes; one for each is "
-                "needed", node->name, dims->n, rank);
+    INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                "permute '%s': dims has %d entries for a tensor of %d axes; one for each is "
+                "needed",
+                node->name, dims->n, rank);
   }
   for (int k = 0; k < rank; k++) {
     INTACT_TRY(intact__op_axis(context, node, "dims", dims->ints[k], rank, &order[k]));
     if (used[order[k]]) {
-      INTACT_FAIL(context, DUPLICATE, node->name, "permute '%s': dims names axis %d twice; it must be a permutation", node->name,
-                  order[k]);
+      INTACT_FAIL(context, DUPLICATE, node->name, "permute '%s': dims names axis %d twice; it must be a permutation",
+                  node->name, order[k]);
     }
     used[order[k]] = true;
   }
@@ -153,8 +155,9 @@ static intact_status shuffled_dims(intact_context *context, const intact_node *n
   bool fits = scale_dim(&result[rank - 3], factor * factor, up);
   fits = fits && scale_dim(&result[rank - 2], factor, !up) && scale_dim(&result[rank - 1], factor, !up);
   if (!fits) {
-    return refuse_shuffle(context, node, rank, dims, up ? "channels must be a multiple of the factor squared"
-                                                        : "height and width must be multiples of the factor");
+    return refuse_shuffle(
+        context, node, rank, dims,
+        up ? "channels must be a multiple of the factor squared" : "height and width must be multiples of the factor");
   }
   return INTACT_OK;
 }
@@ -172,7 +175,8 @@ static intact_status shuffle_infer(intact_infer *infer, const char *factor, bool
 
 /* `up`: the result reads [.., C, r, r, H, W] (channel major) or [.., r, r, C, H, W] in the order C H r W r.
    Else it reads [.., C, H, r, W, r] in the order C r r H W (channel major) or r r C H W. */
-static intact_status shuffle_plan(const intact_call *call, const char *factor, bool up, bool channel_major, intact_move *move) {
+static intact_status shuffle_plan(const intact_call *call, const char *factor, bool up, bool channel_major,
+                                  intact_move *move) {
   const intact_tensor *x = call->operands[0];
   int64_t r = intact__attr_int(call->node, factor);
   move->rank = x->rank;
@@ -201,24 +205,27 @@ static intact_status shuffle_plan(const intact_call *call, const char *factor, b
   return INTACT_OK;
 }
 
-#define SHUFFLE_ROW(op, text, factor, up, channel_major, ...)                                                             \
-  static intact_status op##_infer(intact_infer *infer) { return shuffle_infer(infer, factor, up); }                       \
-  static intact_status op##_plan(const intact_call *call, intact_move *move) {                                            \
-    return shuffle_plan(call, factor, up, channel_major, move);                                                           \
-  }                                                                                                                       \
-  INTACT_MOVE_ROW(INTACT_INT_ANY, op, text, INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED(factor))), __VA_ARGS__)
+#define SHUFFLE_ROW(op, text, factor, up, channel_major, ...)                                                        \
+  static intact_status op##_infer(intact_infer *infer) {                                                             \
+    return shuffle_infer(infer, factor, up);                                                                         \
+  }                                                                                                                  \
+  static intact_status op##_plan(const intact_call *call, intact_move *move) {                                       \
+    return shuffle_plan(call, factor, up, channel_major, move);                                                      \
+  }                                                                                                                  \
+  INTACT_MOVE_ROW(INTACT_INT_ANY, op, text, INTACT_MOVE_SCHEMA(INTACT_X, INTACT_ATTRS(INTACT_A_INT_NEEDED(factor))), \
+                  __VA_ARGS__)
 
 SHUFFLE_ROW(pixel_shuffle, "[N, C r r, H, W] to [N, C, H r, W r]: y[c, h r + i, w r + j] = x[c r r + i r + j, h, w].",
             "upscale_factor", true, true, INTACT_ATEN("pixel_shuffle"))
-SHUFFLE_ROW(pixel_unshuffle, "[N, C, H r, W r] to [N, C r r, H, W]: the inverse of pixel_shuffle.", "downscale_factor", false, true,
-            INTACT_ATEN("pixel_unshuffle"))
+SHUFFLE_ROW(pixel_unshuffle, "[N, C, H r, W r] to [N, C r r, H, W]: the inverse of pixel_shuffle.", "downscale_factor",
+            false, true, INTACT_ATEN("pixel_unshuffle"))
 SHUFFLE_ROW(depth_to_space, "[N, r r C, H, W] to [N, C, H r, W r]: y[c, h r + i, w r + j] = x[(i r + j) C + c, h, w].",
             "block_size", true, false,
             /* depth_to_space_mode: mode CRD makes it the row pixel_shuffle */
             INTACT_ONNX_AS("DepthToSpace", "blocksize=block_size,mode=", "depth_to_space_mode"),
             INTACT_OPENVINO_AS("DepthToSpace", "block_size=block_size,mode=", "depth_to_space_mode"))
-SHUFFLE_ROW(space_to_depth, "[N, C, H r, W r] to [N, r r C, H, W]: the inverse of depth_to_space.", "block_size", false, false,
-            INTACT_ONNX_AS("SpaceToDepth", "blocksize=block_size", NULL),
+SHUFFLE_ROW(space_to_depth, "[N, C, H r, W r] to [N, r r C, H, W]: the inverse of depth_to_space.", "block_size", false,
+            false, INTACT_ONNX_AS("SpaceToDepth", "blocksize=block_size", NULL),
             INTACT_OPENVINO_AS("SpaceToDepth", "block_size=block_size,mode=", "depth_to_space_mode"))
 
 static intact_status channel_shuffle_infer(intact_infer *infer) {

@@ -10,35 +10,44 @@
 #define REDUCE_X \
   INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}), INTACT_RESULTS("y")
 
-#define OWN_RANGE {.result = INTACT_RESULT_OWN}
-#define MEAN_RANGE {.result = INTACT_RESULT_OWN, .is_homogeneous = true}
-#define KEPT_RANGE {.result = INTACT_RESULT_SAME_AS}
-#define NO_RANGE {.result = INTACT_RESULT_NONE, .no_quantize = true}
+#define OWN_RANGE \
+  { .result = INTACT_RESULT_OWN }
+#define MEAN_RANGE \
+  { .result = INTACT_RESULT_OWN, .is_homogeneous = true }
+#define KEPT_RANGE \
+  { .result = INTACT_RESULT_SAME_AS }
+#define NO_RANGE \
+  { .result = INTACT_RESULT_NONE, .no_quantize = true }
 #define ATTRIBUTES(...) INTACT_ATTRS(INTACT_A_INTS("dim"), KEEPDIM, __VA_ARGS__)
 #define NO_MORE INTACT_ATTRS(INTACT_A_INTS("dim"), KEEPDIM)
 
 /* lowering: check_int and lower_int */
 #define NO_KERNEL
-#define REDUCTION_ROW(lowering, op, text, attributes, gradient, traits, ...)                                \
-  static intact_status op##_infer(intact_infer *infer) { return intact__reduction_infer(infer, &op##_def); } \
-  static intact_status op##_eval(const intact_call *call) { return intact__reduction_eval(call, &op##_def); } \
-  const intact_op intact_op_##op = {                                                                        \
-      .name = #op,                                                                                          \
-      .doc = text,                                                                                          \
-      .schema = {REDUCE_X, attributes},                                                                     \
-      .infer = op##_infer,                                                                                  \
-      .eval_f32 = op##_eval,                                                                                \
-      .grad = gradient,                                                                                     \
-      .quant = traits,                                                                                      \
-      .int_layout = INTACT_INT_CHANNELS_LAST,                                                               \
-      lowering                                                                                              \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                               \
+#define REDUCTION_ROW(lowering, op, text, attributes, gradient, traits, ...) \
+  static intact_status op##_infer(intact_infer *infer) {                     \
+    return intact__reduction_infer(infer, &op##_def);                        \
+  }                                                                          \
+  static intact_status op##_eval(const intact_call *call) {                  \
+    return intact__reduction_eval(call, &op##_def);                          \
+  }                                                                          \
+  const intact_op intact_op_##op = {                                         \
+      .name = #op,                                                           \
+      .doc = text,                                                           \
+      .schema = {REDUCE_X, attributes},                                      \
+      .infer = op##_infer,                                                   \
+      .eval_f32 = op##_eval,                                                 \
+      .grad = gradient,                                                      \
+      .quant = traits,                                                       \
+      .int_layout = INTACT_INT_CHANNELS_LAST,                                \
+      lowering.aliases = INTACT_ALIASES(__VA_ARGS__),                        \
   };
-#define GRADIENT(op) \
-  static intact_status op##_grad(intact_grad *grad) { return intact__reduction_grad(grad, &op##_def); }
+#define GRADIENT(op)                                  \
+  static intact_status op##_grad(intact_grad *grad) { \
+    return intact__reduction_grad(grad, &op##_def);   \
+  }
 
-/* reduce_axes: attribute axes or constant operand 1 becomes dim; keepdims is 1 unless given; noop_with_empty_axes without axes
-   makes it identity; a sum or product of integers gets dtype = the operand's. */
+/* reduce_axes: attribute axes or constant operand 1 becomes dim; keepdims is 1 unless given; noop_with_empty_axes without
+   axes makes it identity; a sum or product of integers gets dtype = the operand's. */
 #define ONNX_REDUCE(op) INTACT_ONNX_AS(op, "axes=dim,keepdims=keepdim,noop_with_empty_axes=", "reduce_axes")
 #define OPENVINO_REDUCE(name) INTACT_OPENVINO_AS(name, "keep_dims=keepdim", "axes_list")
 
@@ -65,19 +74,22 @@ static void sum_d(const double *v, int64_t n, double r, double d, double *dv, co
 
 static const intact_reduction sum_def = {sum_real, sum_integer, sum_d, INTACT_REDUCED_WIDENS, false};
 GRADIENT(sum)
-REDUCTION_ROW(NO_KERNEL, sum, "y = sum over the axes dim (all when empty); integers add up in s64.", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")),
-              sum_grad, OWN_RANGE, INTACT_ATEN("sum"), INTACT_ATEN("sum.dim_IntList"), ONNX_REDUCE("ReduceSum"),
-              OPENVINO_REDUCE("ReduceSum"))
+REDUCTION_ROW(NO_KERNEL, sum, "y = sum over the axes dim (all when empty); integers add up in s64.",
+              ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), sum_grad, OWN_RANGE, INTACT_ATEN("sum"),
+              INTACT_ATEN("sum.dim_IntList"), ONNX_REDUCE("ReduceSum"), OPENVINO_REDUCE("ReduceSum"))
 
-static double mean_real(const double *v, int64_t n, const double *p) { return sum_real(v, n, p) / (double)n; }
+static double mean_real(const double *v, int64_t n, const double *p) {
+  return sum_real(v, n, p) / (double)n;
+}
 static void mean_d(const double *v, int64_t n, double r, double d, double *dv, const double *p) {
   sum_d(v, n, r, d / (double)n, dv, p);
 }
 static const intact_reduction mean_def = {mean_real, NULL, mean_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(mean)
 #define MEAN_LOWERING .check_int = intact__check_mean, .lower_int = intact__lower_mean,
-REDUCTION_ROW(MEAN_LOWERING, mean, "y = mean over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, MEAN_RANGE,
-              INTACT_ATEN("mean"), INTACT_ATEN("mean.dim"), ONNX_REDUCE("ReduceMean"), OPENVINO_REDUCE("ReduceMean"))
+REDUCTION_ROW(MEAN_LOWERING, mean, "y = mean over the axes dim (all when empty).",
+              ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), mean_grad, MEAN_RANGE, INTACT_ATEN("mean"),
+              INTACT_ATEN("mean.dim"), ONNX_REDUCE("ReduceMean"), OPENVINO_REDUCE("ReduceMean"))
 
 static double prod_real(const double *v, int64_t n, const double *p) {
   (void)p;
@@ -108,8 +120,9 @@ static void prod_d(const double *v, int64_t n, double r, double d, double *dv, c
 }
 static const intact_reduction prod_def = {prod_real, prod_integer, prod_d, INTACT_REDUCED_WIDENS, false};
 GRADIENT(prod)
-REDUCTION_ROW(NO_KERNEL, prod, "y = product over the axes dim (all when empty).", ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), prod_grad,
-              OWN_RANGE, INTACT_ATEN("prod"), INTACT_ATEN("prod.dim_int"), ONNX_REDUCE("ReduceProd"), OPENVINO_REDUCE("ReduceProd"))
+REDUCTION_ROW(NO_KERNEL, prod, "y = product over the axes dim (all when empty).",
+              ATTRIBUTES(INTACT_A_DTYPE_OR_NONE("dtype")), prod_grad, OWN_RANGE, INTACT_ATEN("prod"),
+              INTACT_ATEN("prod.dim_int"), ONNX_REDUCE("ReduceProd"), OPENVINO_REDUCE("ReduceProd"))
 
 static double sum_square_real(const double *v, int64_t n, const double *p) {
   (void)p;
@@ -123,17 +136,19 @@ static void sum_square_d(const double *v, int64_t n, double r, double d, double 
 }
 static const intact_reduction sum_square_def = {sum_square_real, NULL, sum_square_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(sum_square)
-REDUCTION_ROW(NO_KERNEL, sum_square, "y = sum of squares over the axes dim (all when empty).", NO_MORE, sum_square_grad, OWN_RANGE,
-              ONNX_REDUCE("ReduceSumSquare"))
+REDUCTION_ROW(NO_KERNEL, sum_square, "y = sum of squares over the axes dim (all when empty).", NO_MORE, sum_square_grad,
+              OWN_RANGE, ONNX_REDUCE("ReduceSumSquare"))
 
-static double log_sum_real(const double *v, int64_t n, const double *p) { return log(sum_real(v, n, p)); }
+static double log_sum_real(const double *v, int64_t n, const double *p) {
+  return log(sum_real(v, n, p));
+}
 static void log_sum_d(const double *v, int64_t n, double r, double d, double *dv, const double *p) {
   sum_d(v, n, r, d / exp(r), dv, p);
 }
 static const intact_reduction log_sum_def = {log_sum_real, NULL, log_sum_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(log_sum)
-REDUCTION_ROW(NO_KERNEL, log_sum, "y = logarithm of the sum over the axes dim (all when empty).", NO_MORE, log_sum_grad, OWN_RANGE,
-              ONNX_REDUCE("ReduceLogSum"))
+REDUCTION_ROW(NO_KERNEL, log_sum, "y = logarithm of the sum over the axes dim (all when empty).", NO_MORE, log_sum_grad,
+              OWN_RANGE, ONNX_REDUCE("ReduceLogSum"))
 
 static double max_of(const double *v, int64_t n) {
   double best = -(double)INFINITY;
@@ -158,8 +173,8 @@ static void logsumexp_d(const double *v, int64_t n, double r, double d, double *
 }
 static const intact_reduction logsumexp_def = {logsumexp_real, NULL, logsumexp_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(logsumexp)
-REDUCTION_ROW(NO_KERNEL, logsumexp, "y = logarithm of the sum of exp(x) over the axes dim (all when empty).", NO_MORE, logsumexp_grad,
-              OWN_RANGE, INTACT_ATEN("logsumexp"), ONNX_REDUCE("ReduceLogSumExp"))
+REDUCTION_ROW(NO_KERNEL, logsumexp, "y = logarithm of the sum of exp(x) over the axes dim (all when empty).", NO_MORE,
+              logsumexp_grad, OWN_RANGE, INTACT_ATEN("logsumexp"), ONNX_REDUCE("ReduceLogSumExp"))
 
 /* ---- extremes: NaN wins; ties share the gradient equally ---- */
 
@@ -203,10 +218,10 @@ static const intact_reduction amax_def = {amax_real, amax_integer, extreme_d, IN
 static const intact_reduction amin_def = {amin_real, amin_integer, extreme_d, INTACT_REDUCED_KEEPS, true};
 GRADIENT(amax)
 GRADIENT(amin)
-REDUCTION_ROW(NO_KERNEL, amax, "y = largest element over the axes dim (all when empty).", NO_MORE, amax_grad, KEPT_RANGE, INTACT_ATEN("amax"),
-              INTACT_ATEN("max"), ONNX_REDUCE("ReduceMax"), OPENVINO_REDUCE("ReduceMax"))
-REDUCTION_ROW(NO_KERNEL, amin, "y = smallest element over the axes dim (all when empty).", NO_MORE, amin_grad, KEPT_RANGE, INTACT_ATEN("amin"),
-              INTACT_ATEN("min"), ONNX_REDUCE("ReduceMin"), OPENVINO_REDUCE("ReduceMin"))
+REDUCTION_ROW(NO_KERNEL, amax, "y = largest element over the axes dim (all when empty).", NO_MORE, amax_grad, KEPT_RANGE,
+              INTACT_ATEN("amax"), INTACT_ATEN("max"), ONNX_REDUCE("ReduceMax"), OPENVINO_REDUCE("ReduceMax"))
+REDUCTION_ROW(NO_KERNEL, amin, "y = smallest element over the axes dim (all when empty).", NO_MORE, amin_grad, KEPT_RANGE,
+              INTACT_ATEN("amin"), INTACT_ATEN("min"), ONNX_REDUCE("ReduceMin"), OPENVINO_REDUCE("ReduceMin"))
 
 /* ---- spread; the attributes' numbers are keepdim, correction ---- */
 
@@ -229,7 +244,9 @@ static void var_d(const double *v, int64_t n, double r, double d, double *dv, co
   for (int64_t i = 0; i < n; i++) dv[i] = d * 2 * (v[i] - mean) / (divisor > 0 ? divisor : 0);
 }
 
-static double std_real(const double *v, int64_t n, const double *p) { return sqrt(var_real(v, n, p)); }
+static double std_real(const double *v, int64_t n, const double *p) {
+  return sqrt(var_real(v, n, p));
+}
 
 static void std_d(const double *v, int64_t n, double r, double d, double *dv, const double *p) {
   double exact = std_real(v, n, p);
@@ -244,7 +261,8 @@ GRADIENT(std)
 REDUCTION_ROW(NO_KERNEL, var, "y = sum of (x - mean)^2 over the axes dim, by the count minus correction.",
               ATTRIBUTES(INTACT_A_FLOAT("correction", 1.0)), var_grad, OWN_RANGE, INTACT_ATEN("var.correction"),
               /* unbiased_correction: correction = unbiased ? 1 : 0 */
-              INTACT_ATEN_AS("var", "unbiased=", "unbiased_correction"), INTACT_ATEN_AS("var.dim", "dim=dim,keepdim=keepdim,unbiased=", "unbiased_correction"))
+              INTACT_ATEN_AS("var", "unbiased=", "unbiased_correction"),
+              INTACT_ATEN_AS("var.dim", "dim=dim,keepdim=keepdim,unbiased=", "unbiased_correction"))
 REDUCTION_ROW(NO_KERNEL, std, "y = square root of var.", ATTRIBUTES(INTACT_A_FLOAT("correction", 1.0)), std_grad, OWN_RANGE,
               INTACT_ATEN("std.correction"), INTACT_ATEN_AS("std", "unbiased=", "unbiased_correction"),
               INTACT_ATEN_AS("std.dim", "dim=dim,keepdim=keepdim,unbiased=", "unbiased_correction"))
@@ -267,7 +285,9 @@ static double norm_real(const double *v, int64_t n, const double *p) {
   return order == 0 || order == 1 ? total : order == 2 ? sqrt(total) : pow(total, 1 / order);
 }
 
-static double sign_of(double v) { return v > 0 ? 1 : v < 0 ? -1 : 0; }
+static double sign_of(double v) {
+  return v > 0 ? 1 : v < 0 ? -1 : 0;
+}
 
 static void norm_d(const double *v, int64_t n, double r, double d, double *dv, const double *p) {
   double order = p[1];
@@ -291,7 +311,8 @@ static void norm_d(const double *v, int64_t n, double r, double d, double *dv, c
 
 static const intact_reduction linalg_vector_norm_def = {norm_real, NULL, norm_d, INTACT_REDUCED_KEEPS, false};
 GRADIENT(linalg_vector_norm)
-REDUCTION_ROW(NO_KERNEL, linalg_vector_norm, "y = (sum |x|^ord)^(1/ord) over the axes dim; largest or smallest |x| for ord = inf, -inf.",
+REDUCTION_ROW(NO_KERNEL, linalg_vector_norm,
+              "y = (sum |x|^ord)^(1/ord) over the axes dim; largest or smallest |x| for ord = inf, -inf.",
               ATTRIBUTES(INTACT_A_FLOAT("ord", 2.0), INTACT_A_DTYPE_OR_NONE("dtype")), linalg_vector_norm_grad, OWN_RANGE,
               INTACT_ATEN("linalg_vector_norm"), INTACT_ATEN_AS("norm.ScalarOpt_dim", "p=ord,dim=dim,keepdim=keepdim", NULL),
               INTACT_ATEN_AS("norm.Scalar", "p=ord", NULL),
@@ -333,7 +354,7 @@ static int64_t any_integer(const int64_t *v, int64_t n, const double *p) {
 }
 static const intact_reduction all_def = {all_real, all_integer, NULL, INTACT_REDUCED_BOOL, false};
 static const intact_reduction any_def = {any_real, any_integer, NULL, INTACT_REDUCED_BOOL, false};
-REDUCTION_ROW(NO_KERNEL, all, "y = whether all elements over the axes dim are true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("all"),
-              INTACT_ATEN("all.dim"), INTACT_ATEN("all.dims"), OPENVINO_REDUCE("ReduceLogicalAnd"))
-REDUCTION_ROW(NO_KERNEL, any, "y = whether an element over the axes dim is true.", NO_MORE, intact__grad_none, NO_RANGE, INTACT_ATEN("any"),
-              INTACT_ATEN("any.dim"), INTACT_ATEN("any.dims"), OPENVINO_REDUCE("ReduceLogicalOr"))
+REDUCTION_ROW(NO_KERNEL, all, "y = whether all elements over the axes dim are true.", NO_MORE, intact__grad_none, NO_RANGE,
+              INTACT_ATEN("all"), INTACT_ATEN("all.dim"), INTACT_ATEN("all.dims"), OPENVINO_REDUCE("ReduceLogicalAnd"))
+REDUCTION_ROW(NO_KERNEL, any, "y = whether an element over the axes dim is true.", NO_MORE, intact__grad_none, NO_RANGE,
+              INTACT_ATEN("any"), INTACT_ATEN("any.dim"), INTACT_ATEN("any.dims"), OPENVINO_REDUCE("ReduceLogicalOr"))

@@ -15,23 +15,24 @@ static intact_status same_elements_grad(intact_grad *grad) {
   return INTACT_OK;
 }
 
-#define MOVES_ROW(op, text, schema_, ...)                       \
-  const intact_op intact_op_##op = {                            \
-      .name = #op,                                              \
-      .doc = text,                                              \
-      .schema = schema_,                                        \
-      .infer = op##_infer,                                      \
-      .eval_f32 = op##_eval,                                    \
-      .grad = same_elements_grad,                               \
-      .quant = {.result = INTACT_RESULT_SAME_AS},               \
-      .int_layout = INTACT_INT_ROWS,                            \
-      .check_int = intact__check_movement,                      \
-      .lower_int = intact__lower_movement,                      \
-      .on_integers = true,                                      \
-      .same_elements = true,                                    \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                   \
+#define MOVES_ROW(op, text, schema_, ...)         \
+  const intact_op intact_op_##op = {              \
+      .name = #op,                                \
+      .doc = text,                                \
+      .schema = schema_,                          \
+      .infer = op##_infer,                        \
+      .eval_f32 = op##_eval,                      \
+      .grad = same_elements_grad,                 \
+      .quant = {.result = INTACT_RESULT_SAME_AS}, \
+      .int_layout = INTACT_INT_ROWS,              \
+      .check_int = intact__check_movement,        \
+      .lower_int = intact__lower_movement,        \
+      .on_integers = true,                        \
+      .same_elements = true,                      \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),     \
   };
-#define SCHEMA(...) {__VA_ARGS__}
+#define SCHEMA(...) \
+  { __VA_ARGS__ }
 
 /* ---- reshape ---- */
 
@@ -65,8 +66,10 @@ static void cancel_symbols(int *n_a, int64_t *a, int *n_b, int64_t *b) {
 static intact_status refuse_reshape(intact_context *context, const intact_node *node, int rank, const int64_t *dims, int n,
                                     const int64_t *shape) {
   char from[160], to[160];
-  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': %s can't become %s; the element counts must agree and at most one "
-              "entry may be -1", node->op->name, node->name, intact__shape_text(rank, dims, from),
+  INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+              "%s '%s': %s can't become %s; the element counts must agree and at most one "
+              "entry may be -1",
+              node->op->name, node->name, intact__shape_text(rank, dims, from),
               n <= INTACT_MAX_RANK ? intact__shape_text(n, shape, to) : "a shape of so many axes");
 }
 
@@ -143,15 +146,16 @@ static intact_status reshape_eval(const intact_call *call) {
   return intact__call_reshape(call, n, dims);
 }
 
-MOVES_ROW(reshape, "y = the elements of x in the given shape; one entry may be -1, a 0 copies x's dimension unless allowzero.",
-          SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"shape_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
-                 INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("shape"), INTACT_A_BOOL("allowzero", 1))),
-          INTACT_ATEN("reshape"), INTACT_ATEN_AS("view", "size=shape", NULL), INTACT_ATEN_AS("view_copy", "size=shape", NULL),
-          INTACT_ATEN_AS("_unsafe_view", "size=shape", NULL), INTACT_ATEN_AS("_reshape_copy", "size=shape", NULL),
-          /* constant_list: a constant operand 1 becomes attribute shape, another stays an operand; allowzero is 0 unless given */
-          INTACT_ONNX_AS("Reshape", "shape=shape,allowzero=allowzero", "reshape_list"),
-          /* special_zero is the contrary of allowzero */
-          INTACT_OPENVINO_AS("Reshape", "special_zero=", "reshape_list"))
+MOVES_ROW(
+    reshape, "y = the elements of x in the given shape; one entry may be -1, a 0 copies x's dimension unless allowzero.",
+    SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"shape_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
+           INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("shape"), INTACT_A_BOOL("allowzero", 1))),
+    INTACT_ATEN("reshape"), INTACT_ATEN_AS("view", "size=shape", NULL), INTACT_ATEN_AS("view_copy", "size=shape", NULL),
+    INTACT_ATEN_AS("_unsafe_view", "size=shape", NULL), INTACT_ATEN_AS("_reshape_copy", "size=shape", NULL),
+    /* constant_list: a constant operand 1 becomes attribute shape, another stays an operand; allowzero is 0 unless given */
+    INTACT_ONNX_AS("Reshape", "shape=shape,allowzero=allowzero", "reshape_list"),
+    /* special_zero is the contrary of allowzero */
+    INTACT_OPENVINO_AS("Reshape", "special_zero=", "reshape_list"))
 
 /* ---- flatten ---- */
 
@@ -180,7 +184,8 @@ static intact_status flatten_dims(intact_context *context, const intact_node *no
   INTACT_TRY(intact__op_axis(context, node, "start_dim", intact__attr_int(node, "start_dim"), rank, &first));
   INTACT_TRY(intact__op_axis(context, node, "end_dim", intact__attr_int(node, "end_dim"), rank, &last));
   if (first > last) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "flatten '%s': start_dim %d lies behind end_dim %d", node->name, first, last);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "flatten '%s': start_dim %d lies behind end_dim %d", node->name, first,
+                last);
   }
   *n = merge_axes(rank, dims, first, last, INT64_MIN, result);
   return INTACT_OK;
@@ -255,7 +260,8 @@ static intact_status unflatten_dims(intact_context *context, const intact_node *
   int axis = 0;
   int64_t part[INTACT_MAX_RANK];
   INTACT_TRY(intact__op_axis(context, node, "dim", intact__attr_int(node, "dim"), rank, &axis));
-  if (rank == 0 || rank - 1 + sizes->n > INTACT_MAX_RANK) return refuse_reshape(context, node, rank, dims, sizes->n, sizes->ints);
+  if (rank == 0 || rank - 1 + sizes->n > INTACT_MAX_RANK)
+    return refuse_reshape(context, node, rank, dims, sizes->n, sizes->ints);
   INTACT_TRY(resolve_shape(context, node, 1, &dims[axis], sizes->n, sizes->ints, (shape_rules){.open = INT64_MIN}, part));
   *n = 0;
   for (int k = 0; k < axis; k++) result[(*n)++] = dims[k];
@@ -288,8 +294,8 @@ MOVES_ROW(unflatten, "y = x with axis `dim` split into `sizes`; one of them may 
 /* ---- squeeze ---- */
 
 /* Without a list all axes of length 1 go; with one, those of the list whose length is 1 (a symbol counts as 1). */
-static intact_status squeeze_dims(intact_context *context, const intact_node *node, int rank, const int64_t *dims, bool listed,
-                                  int n_axes, const int64_t *axes, int *n, int64_t *result) {
+static intact_status squeeze_dims(intact_context *context, const intact_node *node, int rank, const int64_t *dims,
+                                  bool listed, int n_axes, const int64_t *axes, int *n, int64_t *result) {
   bool chosen[INTACT_MAX_RANK] = {false};
   for (int i = 0; listed && i < n_axes; i++) {
     int axis = 0;
@@ -332,8 +338,8 @@ static intact_status squeeze_eval(const intact_call *call) {
   return intact__call_reshape(call, n, dims);
 }
 
-#define AXES_SCHEMA                                                                                             \
-  SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),  \
+#define AXES_SCHEMA                                                                                            \
+  SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}), \
          INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INTS("dim")))
 
 MOVES_ROW(squeeze, "y = x without axes of length 1: all, or those of `dim`.", AXES_SCHEMA, INTACT_ATEN("squeeze"),
@@ -341,20 +347,20 @@ MOVES_ROW(squeeze, "y = x without axes of length 1: all, or those of `dim`.", AX
           /* axes_list: attribute axes or a constant operand 1 becomes attribute dim, another stays an operand */
           INTACT_ONNX_AS("Squeeze", "axes=dim", "axes_list"), INTACT_OPENVINO_AS("Squeeze", "allow_axis_skip=", "axes_list"))
 
-static intact_status unsqueeze_dims(intact_context *context, const intact_node *node, int rank, const int64_t *dims, int n_axes,
-                                    const int64_t *axes, int *n, int64_t *result) {
+static intact_status unsqueeze_dims(intact_context *context, const intact_node *node, int rank, const int64_t *dims,
+                                    int n_axes, const int64_t *axes, int *n, int64_t *result) {
   bool added[INTACT_MAX_RANK] = {false};
   *n = rank + n_axes;
   if (*n > INTACT_MAX_RANK) {
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "unsqueeze '%s': the result has %d axes; at most %d are supported", node->name,
-                *n, INTACT_MAX_RANK);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "unsqueeze '%s': the result has %d axes; at most %d are supported",
+                node->name, *n, INTACT_MAX_RANK);
   }
   for (int i = 0; i < n_axes; i++) {
     int axis = 0;
     INTACT_TRY(intact__op_axis(context, node, "dim", axes[i], *n, &axis));
     if (added[axis]) {
-      INTACT_FAIL(context, DUPLICATE, node->name, "unsqueeze '%s': dim names axis %d twice; each axis may stand once", node->name,
-                  axis);
+      INTACT_FAIL(context, DUPLICATE, node->name, "unsqueeze '%s': dim names axis %d twice; each axis may stand once",
+                  node->name, axis);
     }
     added[axis] = true;
   }
@@ -381,13 +387,15 @@ static intact_status unsqueeze_eval(const intact_call *call) {
   return intact__call_reshape(call, n, dims);
 }
 
-MOVES_ROW(unsqueeze, "y = x with axes of length 1 put in at the places `dim` of the result.", AXES_SCHEMA, INTACT_ATEN("unsqueeze"),
-          INTACT_ATEN("unsqueeze_copy"), INTACT_ONNX_AS("Unsqueeze", "axes=dim", "axes_list"),
+MOVES_ROW(unsqueeze, "y = x with axes of length 1 put in at the places `dim` of the result.", AXES_SCHEMA,
+          INTACT_ATEN("unsqueeze"), INTACT_ATEN("unsqueeze_copy"), INTACT_ONNX_AS("Unsqueeze", "axes=dim", "axes_list"),
           INTACT_OPENVINO_AS("Unsqueeze", "", "axes_list"))
 
 /* ---- identity ---- */
 
-static intact_status identity_infer(intact_infer *infer) { return intact__infer_like_first(infer); }
+static intact_status identity_infer(intact_infer *infer) {
+  return intact__infer_like_first(infer);
+}
 static intact_status identity_eval(const intact_call *call) {
   return intact__call_reshape(call, call->operands[0]->rank, call->operands[0]->dims);
 }
@@ -396,8 +404,12 @@ MOVES_ROW(identity, "y = x.", SCHEMA(INTACT_X), INTACT_ATEN("alias"), INTACT_ATE
           INTACT_ATEN_AS("clone", "memory_format=", NULL), INTACT_ATEN_AS("contiguous", "memory_format=", NULL),
           INTACT_ATEN("lift_fresh_copy"), INTACT_ATEN("lift_fresh"), INTACT_ATEN("positive"), INTACT_ONNX("Identity"))
 
-static intact_status detach_infer(intact_infer *infer) { return intact__infer_like_first(infer); }
-static intact_status detach_eval(const intact_call *call) { return identity_eval(call); }
+static intact_status detach_infer(intact_infer *infer) {
+  return intact__infer_like_first(infer);
+}
+static intact_status detach_eval(const intact_call *call) {
+  return identity_eval(call);
+}
 const intact_op intact_op_detach = {
     .name = "detach",
     .doc = "y = x, through which no gradient flows.",

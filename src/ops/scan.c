@@ -169,24 +169,30 @@ static void product_d(const double *v, int64_t n, bool exclusive, const double *
   }
 }
 
-#define SCAN_ROW(op, text, ...)                                                                      \
-  static intact_status op##_eval(const intact_call *call) { return scan_eval(call, &op##_scan); }    \
-  static intact_status op##_grad(intact_grad *grad) { return scan_grad(grad, &op##_scan); }          \
-  const intact_op intact_op_##op = {                                                                 \
-      .name = #op,                                                                                   \
-      .doc = text,                                                                                   \
-      .schema = {INTACT_X, INTACT_ATTRS(INTACT_A_INT("dim", 0), INTACT_A_BOOL("exclusive", 0),       \
-                                        INTACT_A_BOOL("reverse", 0), INTACT_A_DTYPE_OR_NONE("dtype"))}, \
-      .infer = scan_infer,                                                                           \
-      .eval_f32 = op##_eval,                                                                         \
-      .grad = op##_grad,                                                                             \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                        \
+#define SCAN_ROW(op, text, ...)                                                                                             \
+  static intact_status op##_eval(const intact_call *call) {                                                                 \
+    return scan_eval(call, &op##_scan);                                                                                     \
+  }                                                                                                                         \
+  static intact_status op##_grad(intact_grad *grad) {                                                                       \
+    return scan_grad(grad, &op##_scan);                                                                                     \
+  }                                                                                                                         \
+  const intact_op intact_op_##op = {                                                                                        \
+      .name = #op,                                                                                                          \
+      .doc = text,                                                                                                          \
+      .schema = {INTACT_X, INTACT_ATTRS(INTACT_A_INT("dim", 0), INTACT_A_BOOL("exclusive", 0), INTACT_A_BOOL("reverse", 0), \
+                                        INTACT_A_DTYPE_OR_NONE("dtype"))},                                                  \
+      .infer = scan_infer,                                                                                                  \
+      .eval_f32 = op##_eval,                                                                                                \
+      .grad = op##_grad,                                                                                                    \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                               \
   };
 
 static const scan cumsum_scan = {sum_real, sum_integer, sum_d};
 static const scan cumprod_scan = {product_real, product_integer, product_d};
-SCAN_ROW(cumsum, "y[k] = x[0] + ... + x[k] along dim; without x[k] when exclusive; from the end when reverse.", INTACT_ATEN("cumsum"),
+SCAN_ROW(cumsum, "y[k] = x[0] + ... + x[k] along dim; without x[k] when exclusive; from the end when reverse.",
+         INTACT_ATEN("cumsum"),
          /* scan_axis: constant operand 1 becomes dim; dtype = the operand's */
          INTACT_ONNX_AS("CumSum", "exclusive=exclusive,reverse=reverse", "scan_axis"),
          INTACT_OPENVINO_AS("CumSum", "exclusive=exclusive,reverse=reverse", "scan_axis"))
-SCAN_ROW(cumprod, "y[k] = x[0] * ... * x[k] along dim; without x[k] when exclusive; from the end when reverse.", INTACT_ATEN("cumprod"))
+SCAN_ROW(cumprod, "y[k] = x[0] * ... * x[k] along dim; without x[k] when exclusive; from the end when reverse.",
+         INTACT_ATEN("cumprod"))

@@ -17,9 +17,10 @@ intact_scatter_kind intact__scatter_kind(const char *name) {
     const char *name;
     intact_scatter_kind kind;
   } names[] = {
-      {"none", INTACT_SCATTER_SET}, {"", INTACT_SCATTER_SET},     {"add", INTACT_SCATTER_ADD},  {"sum", INTACT_SCATTER_ADD},
-      {"mul", INTACT_SCATTER_MUL},  {"prod", INTACT_SCATTER_MUL}, {"amax", INTACT_SCATTER_MAX}, {"max", INTACT_SCATTER_MAX},
-      {"amin", INTACT_SCATTER_MIN}, {"min", INTACT_SCATTER_MIN},  {"multiply", INTACT_SCATTER_MUL},
+      {"none", INTACT_SCATTER_SET}, {"", INTACT_SCATTER_SET},         {"add", INTACT_SCATTER_ADD},
+      {"sum", INTACT_SCATTER_ADD},  {"mul", INTACT_SCATTER_MUL},      {"prod", INTACT_SCATTER_MUL},
+      {"amax", INTACT_SCATTER_MAX}, {"max", INTACT_SCATTER_MAX},      {"amin", INTACT_SCATTER_MIN},
+      {"min", INTACT_SCATTER_MIN},  {"multiply", INTACT_SCATTER_MUL},
   };
   for (int i = 0; i < INTACT_COUNT_OF(names); i++) {
     if (name == NULL || strcmp(name, names[i].name) == 0) return names[i].kind;
@@ -29,21 +30,31 @@ intact_scatter_kind intact__scatter_kind(const char *name) {
 
 static double combine_real(double a, double b, intact_scatter_kind kind) {
   switch (kind) {
-    case INTACT_SCATTER_ADD: return a + b;
-    case INTACT_SCATTER_MUL: return a * b;
-    case INTACT_SCATTER_MAX: return b > a || b != b ? b : a;
-    case INTACT_SCATTER_MIN: return b < a || b != b ? b : a;
-    default: return b;
+    case INTACT_SCATTER_ADD:
+      return a + b;
+    case INTACT_SCATTER_MUL:
+      return a * b;
+    case INTACT_SCATTER_MAX:
+      return b > a || b != b ? b : a;
+    case INTACT_SCATTER_MIN:
+      return b < a || b != b ? b : a;
+    default:
+      return b;
   }
 }
 
 static int64_t combine_integer(int64_t a, int64_t b, intact_scatter_kind kind) {
   switch (kind) {
-    case INTACT_SCATTER_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case INTACT_SCATTER_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case INTACT_SCATTER_MAX: return b > a ? b : a;
-    case INTACT_SCATTER_MIN: return b < a ? b : a;
-    default: return b;
+    case INTACT_SCATTER_ADD:
+      return (int64_t)((uint64_t)a + (uint64_t)b);
+    case INTACT_SCATTER_MUL:
+      return (int64_t)((uint64_t)a * (uint64_t)b);
+    case INTACT_SCATTER_MAX:
+      return b > a ? b : a;
+    case INTACT_SCATTER_MIN:
+      return b < a ? b : a;
+    default:
+      return b;
   }
 }
 

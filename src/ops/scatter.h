@@ -5,7 +5,14 @@
 
 #include "ops/common.h"
 
-typedef enum intact_scatter_kind { INTACT_SCATTER_SET, INTACT_SCATTER_ADD, INTACT_SCATTER_MUL, INTACT_SCATTER_MAX, INTACT_SCATTER_MIN, INTACT_SCATTER_UNKNOWN } intact_scatter_kind;
+typedef enum intact_scatter_kind {
+  INTACT_SCATTER_SET,
+  INTACT_SCATTER_ADD,
+  INTACT_SCATTER_MUL,
+  INTACT_SCATTER_MAX,
+  INTACT_SCATTER_MIN,
+  INTACT_SCATTER_UNKNOWN
+} intact_scatter_kind;
 
 /* The kind by PyTorch's or ONNX's name: none, add, mul or prod, max or amax, min or amin. */
 intact_scatter_kind intact__scatter_kind(const char *name);

@@ -10,8 +10,8 @@ typedef struct row_pick {
   int64_t outer, length, inner, n;
 } row_pick;
 
-static intact_status plan_pick(intact_context *context, const intact_node *node, const intact_tensor *x, const intact_tensor *index,
-                               row_pick *pick) {
+static intact_status plan_pick(intact_context *context, const intact_node *node, const intact_tensor *x,
+                               const intact_tensor *index, row_pick *pick) {
   *pick = (row_pick){.outer = 1, .length = 1, .inner = 1, .n = index->count};
   INTACT_TRY(intact__op_axis(context, node, "dim", intact__attr_int(node, "dim"), x->rank, &pick->axis));
   for (int k = 0; k < x->rank; k++) {
@@ -22,8 +22,9 @@ static intact_status plan_pick(intact_context *context, const intact_node *node,
   for (int64_t i = 0; i < index->count; i++) {
     int64_t at = intact__tensor_get_s64(index, i);
     if (at >= -pick->length && at < pick->length) continue;
-    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': index %lld at place %lld; it must lie in %lld..%lld", node->op->name,
-                node->name, (long long)at, (long long)i, (long long)-pick->length, (long long)pick->length - 1);
+    INTACT_FAIL(context, OUT_OF_RANGE, node->name, "%s '%s': index %lld at place %lld; it must lie in %lld..%lld",
+                node->op->name, node->name, (long long)at, (long long)i, (long long)-pick->length,
+                (long long)pick->length - 1);
   }
   return INTACT_OK;
 }
@@ -39,8 +40,8 @@ static intact_status infer_pick(intact_infer *infer, bool vector) {
   int64_t dims[2 * INTACT_MAX_RANK];
   if (x->rank < 0 || index->rank < 0) return intact__infer_unranked(infer, x->dtype);
   if (!intact_dtype_is_integer(index->dtype) || (vector && index->rank > 1)) {
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "%s '%s': the index is %s with %d axes; %s", infer->node->op->name,
-                infer->node->name, intact_dtype_text(index->dtype), index->rank,
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "%s '%s': the index is %s with %d axes; %s",
+                infer->node->op->name, infer->node->name, intact_dtype_text(index->dtype), index->rank,
                 vector ? "integers with at most one axis are needed" : "integers are needed");
   }
   INTACT_TRY(intact__op_axis(infer->context, infer->node, "dim", intact__attr_int(infer->node, "dim"), x->rank, &axis));
@@ -104,23 +105,27 @@ static intact_status grad_pick(intact_grad *grad) {
   return INTACT_OK;
 }
 
-#define PICK_ROW(op, text, vector, ...)                                                                               \
-  static intact_status op##_infer(intact_infer *infer) { return infer_pick(infer, vector); }                          \
-  static intact_status op##_eval(const intact_call *call) { return eval_pick(call, vector); }                         \
-  const intact_op intact_op_##op = {                                                                                  \
-      .name = #op,                                                                                                    \
-      .doc = text,                                                                                                    \
+#define PICK_ROW(op, text, vector, ...)                                                                                   \
+  static intact_status op##_infer(intact_infer *infer) {                                                                  \
+    return infer_pick(infer, vector);                                                                                     \
+  }                                                                                                                       \
+  static intact_status op##_eval(const intact_call *call) {                                                               \
+    return eval_pick(call, vector);                                                                                       \
+  }                                                                                                                       \
+  const intact_op intact_op_##op = {                                                                                      \
+      .name = #op,                                                                                                        \
+      .doc = text,                                                                                                        \
       .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"index", INTACT_ROLE_INDEX, 0}), INTACT_RESULTS("y"), \
-                 INTACT_ATTRS(INTACT_A_INT("dim", 0))},                                                               \
-      .infer = op##_infer,                                                                                            \
-      .eval_f32 = op##_eval,                                                                                          \
-      .grad = grad_pick,                                                                                              \
-      .quant = {.result = INTACT_RESULT_SAME_AS},                                                                     \
-      .int_layout = INTACT_INT_ROWS,                                                                                  \
-      .check_int = intact__check_movement,                                                                            \
-      .lower_int = intact__lower_movement,                                                                            \
-      .on_integers = true,                                                                                            \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                         \
+                 INTACT_ATTRS(INTACT_A_INT("dim", 0))},                                                                   \
+      .infer = op##_infer,                                                                                                \
+      .eval_f32 = op##_eval,                                                                                              \
+      .grad = grad_pick,                                                                                                  \
+      .quant = {.result = INTACT_RESULT_SAME_AS},                                                                         \
+      .int_layout = INTACT_INT_ROWS,                                                                                      \
+      .check_int = intact__check_movement,                                                                                \
+      .lower_int = intact__lower_movement,                                                                                \
+      .on_integers = true,                                                                                                \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                             \
   };
 
 PICK_ROW(index_select, "y = the rows x[index[i]] along dim; index is a vector.", true, INTACT_ATEN("index_select"))

@@ -46,8 +46,9 @@ static intact_status read_slice(list_source from, slice_lists *lists) {
       return INTACT_OK;
     }
     if (lists->n >= 0 && lists->n != n[i]) {
-      INTACT_FAIL(context, SIZE_MISMATCH, node->name, "slice '%s': %s has %d entries where another list has %d; they must agree",
-                  node->name, names[i], n[i], lists->n);
+      INTACT_FAIL(context, SIZE_MISMATCH, node->name,
+                  "slice '%s': %s has %d entries where another list has %d; they must agree", node->name, names[i], n[i],
+                  lists->n);
     }
     lists->n = n[i];
   }
@@ -76,7 +77,8 @@ static int64_t slice_count(int64_t length, int64_t *start, int64_t end, int64_t 
 
 /* What is left of a symbolic axis: itself when nothing is cut, a number for a cut that names both ends from one side. */
 static int64_t slice_symbol(intact_infer *infer, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  bool whole = start == 0 && step == 1 && (end == INT64_MAX || (intact__element_is_symbol(end) && intact__dim_from_element(end) == dim));
+  bool whole = start == 0 && step == 1 &&
+               (end == INT64_MAX || (intact__element_is_symbol(end) && intact__dim_from_element(end) == dim));
   if (whole || (start == 0 && step == 1 && end >= INT32_MAX)) return dim;
   bool backwards = step == -1 && (start == -1 || start >= INT32_MAX) && end <= -INT32_MAX;
   if (backwards && !intact__element_is_symbol(start)) return dim;
@@ -96,11 +98,14 @@ static intact_status slice_infer(intact_infer *infer) {
     int axis = 0;
     INTACT_TRY(intact__op_axis(infer->context, node, "dim", lists.dim[i], x->rank, &axis));
     if (x->rank == 0 || lists.step[i] == 0) {
-      INTACT_FAIL(infer->context, INVALID_VALUE, node->name, "slice '%s': step is %lld on a tensor of %d axes; a step other than 0 "
-                  "and at least one axis are needed", node->name, (long long)lists.step[i], x->rank);
+      INTACT_FAIL(infer->context, INVALID_VALUE, node->name,
+                  "slice '%s': step is %lld on a tensor of %d axes; a step other than 0 "
+                  "and at least one axis are needed",
+                  node->name, (long long)lists.step[i], x->rank);
     }
     int64_t start = lists.start[i], end = lists.end[i];
-    bool symbolic = dims[axis] < 0 || (infer->graph != NULL && (intact__element_is_symbol(start) || intact__element_is_symbol(end)));
+    bool symbolic =
+        dims[axis] < 0 || (infer->graph != NULL && (intact__element_is_symbol(start) || intact__element_is_symbol(end)));
     dims[axis] = symbolic ? slice_symbol(infer, dims[axis], start, end, lists.step[i])
                           : slice_count(dims[axis], &start, end, lists.step[i]);
   }
@@ -117,8 +122,10 @@ static intact_status slice_plan(const intact_call *call, intact_move *move) {
     int axis = 0;
     INTACT_TRY(intact__op_axis(call->context, call->node, "dim", lists.dim[i], x->rank, &axis));
     if (x->rank == 0 || lists.step[i] == 0) {
-      INTACT_FAIL(call->context, INVALID_VALUE, call->node->name, "slice '%s': step is %lld on a tensor of %d axes; a step other "
-                  "than 0 and at least one axis are needed", call->node->name, (long long)lists.step[i], x->rank);
+      INTACT_FAIL(call->context, INVALID_VALUE, call->node->name,
+                  "slice '%s': step is %lld on a tensor of %d axes; a step other "
+                  "than 0 and at least one axis are needed",
+                  call->node->name, (long long)lists.step[i], x->rank);
     }
     int64_t start = lists.start[i], count = slice_count(move->from.dims[axis], &start, lists.end[i], lists.step[i]);
     move->from.dims[axis] = count;
@@ -131,14 +138,13 @@ static intact_status slice_plan(const intact_call *call, intact_move *move) {
 }
 
 INTACT_MOVE_ROW(INTACT_INT_ANY, slice, "y = x[start : end : step] along each axis of dim, bounds as in Python.",
-                INTACT_MOVE_SCHEMA(INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},
-                                                   {"start_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
-                                                   {"end_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
-                                                   {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
-                                                   {"step_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
-                                   INTACT_RESULTS("y"),
-                                   INTACT_ATTRS(INTACT_A_INTS("dim"), INTACT_A_INTS("start"), INTACT_A_INTS("end"),
-                                                INTACT_A_INTS("step"))),
+                INTACT_MOVE_SCHEMA(
+                    INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"start_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
+                                    {"end_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
+                                    {"dim_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
+                                    {"step_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),
+                    INTACT_RESULTS("y"),
+                    INTACT_ATTRS(INTACT_A_INTS("dim"), INTACT_A_INTS("start"), INTACT_A_INTS("end"), INTACT_A_INTS("step"))),
                 INTACT_ATEN("slice"), INTACT_ATEN("slice.Tensor"), INTACT_ATEN("slice_copy.Tensor"),
                 /* slice_lists: constant operands 1..4 (starts, ends, axes, steps) become attributes, others stay operands */
                 INTACT_ONNX_AS("Slice", "starts=start,ends=end,axes=dim", "slice_lists"),
@@ -155,8 +161,10 @@ static intact_status select_infer(intact_infer *infer) {
   INTACT_TRY(intact__op_axis(infer->context, infer->node, "dim", intact__attr_int(infer->node, "dim"), x->rank, &axis));
   if (x->rank == 0 || (x->dims[axis] >= 0 && (index < -x->dims[axis] || index >= x->dims[axis]))) {
     char shape[160];
-    INTACT_FAIL(infer->context, OUT_OF_RANGE, infer->node->name, "select '%s': index %lld on axis %d of shape %s; it must lie "
-                "within the axis", infer->node->name, (long long)index, axis, intact__shape_text(x->rank, x->dims, shape));
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, infer->node->name,
+                "select '%s': index %lld on axis %d of shape %s; it must lie "
+                "within the axis",
+                infer->node->name, (long long)index, axis, intact__shape_text(x->rank, x->dims, shape));
   }
   for (int k = 0; k < x->rank; k++) {
     if (k != axis) dims[n++] = x->dims[k];
@@ -193,8 +201,8 @@ INTACT_MOVE_ROW(INTACT_INT_ROWS, select, "y = x[index] along axis dim, which goe
 typedef intact_status (*parts_fn)(intact_context *context, const intact_node *node, int64_t length, int n, int64_t *lengths);
 
 static intact_status refuse_parts(intact_context *context, const intact_node *node, int64_t length, const char *rule) {
-  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': an axis of length %lld into %d results; %s", node->op->name, node->name,
-              (long long)length, node->n_results, rule);
+  INTACT_FAIL(context, SIZE_MISMATCH, node->name, "%s '%s': an axis of length %lld into %d results; %s", node->op->name,
+              node->name, (long long)length, node->n_results, rule);
 }
 
 /* Parts of `size` each, the last may be shorter. An empty axis is one empty part. */
@@ -226,7 +234,8 @@ static intact_status size_parts(intact_context *context, const intact_node *node
   int64_t rest = length;
   if (sizes->n != n) return refuse_parts(context, node, length, "split_sizes needs one entry a result");
   for (int i = 0; i < n; i++) {
-    if (sizes->ints[i] < 0 || sizes->ints[i] > rest) return refuse_parts(context, node, length, "split_sizes must add up to it");
+    if (sizes->ints[i] < 0 || sizes->ints[i] > rest)
+      return refuse_parts(context, node, length, "split_sizes must add up to it");
     lengths[i] = sizes->ints[i];
     rest -= sizes->ints[i];
   }
@@ -307,30 +316,37 @@ static intact_status parts_grad(intact_grad *grad, parts_fn parts) {
   return status;
 }
 
-#define PARTS_ROW(op, text, parts, attribute, ...)                                                 \
-  static intact_status op##_infer(intact_infer *infer) { return parts_infer(infer, parts); }       \
-  static intact_status op##_eval(const intact_call *call) { return parts_eval(call, parts); }      \
-  static intact_status op##_grad(intact_grad *grad) { return parts_grad(grad, parts); }            \
-  const intact_op intact_op_##op = {                                                               \
-      .name = #op,                                                                                 \
-      .doc = text,                                                                                 \
-      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), .n_results = -1,               \
-                 INTACT_ATTRS(attribute, INTACT_A_INT("dim", 0))},                                 \
-      .infer = op##_infer,                                                                         \
-      .eval_f32 = op##_eval,                                                                       \
-      .grad = op##_grad,                                                                           \
-      .quant = {.result = INTACT_RESULT_SAME_AS},                                                  \
-      .int_layout = INTACT_INT_ROWS,                                                               \
-      .check_int = intact__check_movement,                                                         \
-      .lower_int = intact__lower_movement,                                                         \
-      .on_integers = true,                                                                         \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                      \
+#define PARTS_ROW(op, text, parts, attribute, ...)                                   \
+  static intact_status op##_infer(intact_infer *infer) {                             \
+    return parts_infer(infer, parts);                                                \
+  }                                                                                  \
+  static intact_status op##_eval(const intact_call *call) {                          \
+    return parts_eval(call, parts);                                                  \
+  }                                                                                  \
+  static intact_status op##_grad(intact_grad *grad) {                                \
+    return parts_grad(grad, parts);                                                  \
+  }                                                                                  \
+  const intact_op intact_op_##op = {                                                 \
+      .name = #op,                                                                   \
+      .doc = text,                                                                   \
+      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), .n_results = -1, \
+                 INTACT_ATTRS(attribute, INTACT_A_INT("dim", 0))},                   \
+      .infer = op##_infer,                                                           \
+      .eval_f32 = op##_eval,                                                         \
+      .grad = op##_grad,                                                             \
+      .quant = {.result = INTACT_RESULT_SAME_AS},                                    \
+      .int_layout = INTACT_INT_ROWS,                                                 \
+      .check_int = intact__check_movement,                                           \
+      .lower_int = intact__lower_movement,                                           \
+      .on_integers = true,                                                           \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                        \
   };
 
 PARTS_ROW(split, "x cut along dim into parts of split_size, the last may be shorter.", split_parts,
           INTACT_A_INT_NEEDED("split_size"), INTACT_ATEN("split"), INTACT_ATEN("split.Tensor"))
-PARTS_ROW(split_with_sizes, "x cut along dim into parts of the given sizes.", size_parts, INTACT_A_INTS_NEEDED("split_sizes"),
-          INTACT_ATEN("split_with_sizes"), INTACT_ATEN("split.sizes"), INTACT_ATEN("split_with_sizes_copy"),
+PARTS_ROW(split_with_sizes, "x cut along dim into parts of the given sizes.", size_parts,
+          INTACT_A_INTS_NEEDED("split_sizes"), INTACT_ATEN("split_with_sizes"), INTACT_ATEN("split.sizes"),
+          INTACT_ATEN("split_with_sizes_copy"),
           /* split_list: sizes from attribute split, constant operand 1, or equal parts (the last shorter) for each result */
           INTACT_ONNX_AS("Split", "axis=dim,split=split_sizes,num_outputs=", "split_list"),
           INTACT_OPENVINO_AS("VariadicSplit", "", "split_list"), INTACT_OPENVINO_AS("Split", "num_splits=", "split_list"))
@@ -339,7 +355,8 @@ PARTS_ROW(chunk, "x cut along dim into at most `chunks` parts of equal size, the
 
 /* ---- unbind: the axis goes away ---- */
 
-static intact_status unbind_axis(intact_context *context, const intact_node *node, int rank, const int64_t *dims, int *axis) {
+static intact_status unbind_axis(intact_context *context, const intact_node *node, int rank, const int64_t *dims,
+                                 int *axis) {
   INTACT_TRY(intact__op_axis(context, node, "dim", intact__attr_int(node, "dim"), rank, axis));
   if (rank == 0 || (dims[*axis] >= 0 && dims[*axis] != node->n_results)) {
     return refuse_parts(context, node, rank == 0 ? 1 : dims[*axis], "one result for each index is needed");

@@ -49,9 +49,9 @@ static intact_status broadcast_three(const intact_call *call, int *rank, int64_t
     return INTACT_OK;
   }
   char of_m[160], of_a[160], of_b[160];
-  INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "%s '%s': shapes %s, %s and %s do not broadcast", call->node->op->name,
-              call->node->name, intact__shape_text(m->rank, m->dims, of_m), intact__shape_text(a->rank, a->dims, of_a),
-              intact__shape_text(b->rank, b->dims, of_b));
+  INTACT_FAIL(call->context, SIZE_MISMATCH, call->node->name, "%s '%s': shapes %s, %s and %s do not broadcast",
+              call->node->op->name, call->node->name, intact__shape_text(m->rank, m->dims, of_m),
+              intact__shape_text(a->rank, a->dims, of_a), intact__shape_text(b->rank, b->dims, of_b));
 }
 
 static intact_status where_eval(const intact_call *call) {
@@ -59,8 +59,8 @@ static intact_status where_eval(const intact_call *call) {
   intact_tensor *a = NULL, *b = NULL, *y = NULL;
   int rank = 0;
   int64_t dims[INTACT_MAX_RANK];
-  intact_dtype dtype = intact__promote(call->operands[1]->dtype, call->operands[1]->rank, call->operands[2]->dtype,
-                                       call->operands[2]->rank);
+  intact_dtype dtype =
+      intact__promote(call->operands[1]->dtype, call->operands[1]->rank, call->operands[2]->dtype, call->operands[2]->rank);
   INTACT_TRY(broadcast_three(call, &rank, dims));
   INTACT_TRY_TO(end, intact__as_dtype(call->operands[1], dtype, &a));
   INTACT_TRY_TO(end, intact__as_dtype(call->operands[2], dtype, &b));
@@ -125,7 +125,8 @@ static intact_status where_grad(intact_grad *grad) {
 const intact_op intact_op_where = {
     .name = "where",
     .doc = "y = a where m is true, b elsewhere.",
-    .schema = {INTACT_OPERANDS({"m", INTACT_ROLE_NONE, 0}, {"a", INTACT_ROLE_ACTIVATION, 0}, {"b", INTACT_ROLE_ACTIVATION, 0}),
+    .schema = {INTACT_OPERANDS({"m", INTACT_ROLE_NONE, 0}, {"a", INTACT_ROLE_ACTIVATION, 0},
+                               {"b", INTACT_ROLE_ACTIVATION, 0}),
                INTACT_RESULTS("y")},
     .infer = where_infer,
     .eval_f32 = where_eval,
@@ -143,10 +144,13 @@ static intact_status masked_fill_infer(intact_infer *infer) {
   const intact_value *value = intact__infer_operand(infer, 2);
   int rank = 0;
   int64_t dims[INTACT_MAX_RANK];
-  bool one = value == NULL || value->rank < 0 || value->rank == 0 || (value->rank == 1 && (value->dims[0] == 1 || value->dims[0] < 0));
+  bool one = value == NULL || value->rank < 0 || value->rank == 0 ||
+             (value->rank == 1 && (value->dims[0] == 1 || value->dims[0] < 0));
   if (!one) {
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "masked_fill '%s': the value is a tensor of %d axes; one element is "
-                "needed", infer->node->name, value->rank);
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name,
+                "masked_fill '%s': the value is a tensor of %d axes; one element is "
+                "needed",
+                infer->node->name, value->rank);
   }
   INTACT_TRY(intact__infer_broadcast(infer, 0, 2, &rank, dims));
   return intact__infer_result(infer, 0, infer->node->operands[0]->dtype, rank, dims);
@@ -156,7 +160,8 @@ static intact_status masked_fill_eval(const intact_call *call) {
   const intact_tensor *x = call->operands[0], *mask = call->operands[1], *given = intact__operand(call, 2);
   intact_tensor *value = NULL;
   INTACT_TRY(intact_tensor_create(call->context, x->dtype, 0, NULL, &value));
-  double number = given != NULL && given->count > 0 ? intact__tensor_get_f64(given, 0) : intact__attr_float(call->node, "value");
+  double number =
+      given != NULL && given->count > 0 ? intact__tensor_get_f64(given, 0) : intact__attr_float(call->node, "value");
   intact__tensor_set_f64(value, 0, number);
   const intact_tensor *operands[] = {mask, value, x};
   intact_call as_where = *call;
@@ -183,8 +188,9 @@ const intact_op intact_op_masked_fill = {
     .grad = masked_fill_grad,
     .quant = {.result = INTACT_RESULT_OWN},
     .int_layout = INTACT_INT_ANY,
-    .aliases = INTACT_ALIASES(INTACT_ATEN("masked_fill"), INTACT_ATEN("masked_fill.Scalar"), INTACT_ATEN("masked_fill.Tensor"),
-                              INTACT_ATEN("masked_fill_"), INTACT_ATEN("masked_fill_.Scalar")),
+    .aliases =
+        INTACT_ALIASES(INTACT_ATEN("masked_fill"), INTACT_ATEN("masked_fill.Scalar"), INTACT_ATEN("masked_fill.Tensor"),
+                       INTACT_ATEN("masked_fill_"), INTACT_ATEN("masked_fill_.Scalar")),
 };
 
 /* ---- addcmul, addcdiv, lerp ---- */
@@ -193,37 +199,38 @@ const intact_op intact_op_masked_fill = {
   INTACT_OPERANDS({a_, INTACT_ROLE_ACTIVATION, 0}, {b_, INTACT_ROLE_ACTIVATION, 0}, {c_, INTACT_ROLE_ACTIVATION, 0}), \
       INTACT_RESULTS("y")
 
-#define GRAD_PART_3(k, expression)                                                                                   \
-  if (dx[k] != NULL) {                                                                                               \
-    for (int64_t i = 0; i < n; i++) {                                                                                \
-      const float v = x[0][i * step[0]], w = x[1][i * step[1]], u = x[2][i * step[2]], d = dy[i];                    \
-      (void)v, (void)w, (void)u;                                                                                     \
-      dx[k][i] = (T)(expression);                                                                                     \
-    }                                                                                                                \
+#define GRAD_PART_3(k, expression)                                                                \
+  if (dx[k] != NULL) {                                                                            \
+    for (int64_t i = 0; i < n; i++) {                                                             \
+      const float v = x[0][i * step[0]], w = x[1][i * step[1]], u = x[2][i * step[2]], d = dy[i]; \
+      (void)v, (void)w, (void)u;                                                                  \
+      dx[k][i] = (T)(expression);                                                                 \
+    }                                                                                             \
   }
-#define GRAD_3(op, of_a, of_b, of_c)                                                                                 \
-  static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy,  \
-                     int64_t n, const double *p) {                                                                   \
-    typedef float T;                                                                                                 \
-    (void)y, (void)p;                                                                                                \
-    GRAD_PART_3(0, of_a)                                                                                             \
-    GRAD_PART_3(1, of_b)                                                                                             \
-    GRAD_PART_3(2, of_c)                                                                                             \
+#define GRAD_3(op, of_a, of_b, of_c)                                                                                \
+  static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy, \
+                     int64_t n, const double *p) {                                                                  \
+    typedef float T;                                                                                                \
+    (void)y, (void)p;                                                                                               \
+    GRAD_PART_3(0, of_a)                                                                                            \
+    GRAD_PART_3(1, of_b)                                                                                            \
+    GRAD_PART_3(2, of_c)                                                                                            \
   }
 
-#define THREE_ROW(op, text, operands_, ...)                                       \
-  INTACT_ELEMENTWISE_WITH_GRAD(op, 3)                                             \
-  const intact_op intact_op_##op = {                                              \
-      .name = #op,                                                                \
-      .doc = text,                                                                \
-      .schema = operands_,                                                        \
-      .infer = op##_infer,                                                        \
-      .eval_f32 = op##_eval,                                                      \
-      .grad = op##_grad,                                                          \
-      .int_layout = INTACT_INT_ANY,                                               \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                     \
+#define THREE_ROW(op, text, operands_, ...)   \
+  INTACT_ELEMENTWISE_WITH_GRAD(op, 3)         \
+  const intact_op intact_op_##op = {          \
+      .name = #op,                            \
+      .doc = text,                            \
+      .schema = operands_,                    \
+      .infer = op##_infer,                    \
+      .eval_f32 = op##_eval,                  \
+      .grad = op##_grad,                      \
+      .int_layout = INTACT_INT_ANY,           \
+      .aliases = INTACT_ALIASES(__VA_ARGS__), \
   };
-#define SCHEMA(...) {__VA_ARGS__}
+#define SCHEMA(...) \
+  { __VA_ARGS__ }
 
 INTACT_FLOAT_LOOPS(3, addcmul, v + P(0) * w * u)
 GRAD_3(addcmul, d, d *(u *P(0)), d *(w *P(0)))
@@ -275,8 +282,10 @@ static intact_status prelu_infer(intact_infer *infer) {
   const intact_value *x = infer->node->operands[0], *w = infer->node->operands[1];
   int64_t dims[INTACT_MAX_RANK];
   if (!intact_dtype_is_float(x->dtype) || w->dtype != x->dtype) {
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name, "prelu '%s': the operand is %s, the slope %s; both must be of one "
-                "float type", infer->node->name, intact_dtype_text(x->dtype), intact_dtype_text(w->dtype));
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, infer->node->name,
+                "prelu '%s': the operand is %s, the slope %s; both must be of one "
+                "float type",
+                infer->node->name, intact_dtype_text(x->dtype), intact_dtype_text(w->dtype));
   }
   if (x->rank < 0 || w->rank < 0) return intact__infer_like_first(infer);
   int n = slope_dims(x->rank, w->rank, w->dims, dims);
@@ -284,9 +293,10 @@ static intact_status prelu_infer(intact_infer *infer) {
     int64_t have = n - k <= x->rank ? x->dims[x->rank - n + k] : 1;
     if (n <= x->rank && (dims[k] == 1 || dims[k] < 0 || have < 0 || dims[k] == have)) continue;
     char mine[160], theirs[160];
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "prelu '%s': slopes of shape %s for %s; one, one for each channel "
-                "(axis 1), or a shape that broadcasts to it is needed", infer->node->name,
-                intact__shape_text(w->rank, w->dims, theirs), intact__shape_text(x->rank, x->dims, mine));
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name,
+                "prelu '%s': slopes of shape %s for %s; one, one for each channel "
+                "(axis 1), or a shape that broadcasts to it is needed",
+                infer->node->name, intact__shape_text(w->rank, w->dims, theirs), intact__shape_text(x->rank, x->dims, mine));
   }
   return intact__infer_like_first(infer);
 }
@@ -331,7 +341,8 @@ const intact_op intact_op_prelu = {
     .eval_f32 = prelu_eval,
     .grad = prelu_grad,
     .int_layout = INTACT_INT_ANY,
-    .aliases = INTACT_ALIASES(INTACT_ATEN("prelu"), INTACT_ATEN("_prelu_kernel"),
-                              /* right_slope: a vector lies along the last axis there; above rank 2 it becomes a matrix [1, n] */
-                              INTACT_ONNX_AS("PRelu", "", "right_slope"), INTACT_OPENVINO("PReLU")),
+    .aliases =
+        INTACT_ALIASES(INTACT_ATEN("prelu"), INTACT_ATEN("_prelu_kernel"),
+                       /* right_slope: a vector lies along the last axis there; above rank 2 it becomes a matrix [1, n] */
+                       INTACT_ONNX_AS("PRelu", "", "right_slope"), INTACT_OPENVINO("PReLU")),
 };

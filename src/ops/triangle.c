@@ -54,19 +54,22 @@ static intact_status triangle_grad(intact_grad *grad, bool lower) {
   return INTACT_OK;
 }
 
-#define TRIANGLE_ROW(op, text, lower, ...)                                                         \
-  static intact_status op##_eval(const intact_call *call) { return triangle_eval(call, lower); }   \
-  static intact_status op##_grad(intact_grad *grad) { return triangle_grad(grad, lower); }         \
-  const intact_op intact_op_##op = {                                                               \
-      .name = #op,                                                                                 \
-      .doc = text,                                                                                 \
-      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0},                                 \
-                                 {"diagonal_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}),          \
-                 INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INT("diagonal", 0))},                  \
-      .infer = triangle_infer,                                                                     \
-      .eval_f32 = op##_eval,                                                                       \
-      .grad = op##_grad,                                                                           \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                      \
+#define TRIANGLE_ROW(op, text, lower, ...)                                                                                  \
+  static intact_status op##_eval(const intact_call *call) {                                                                 \
+    return triangle_eval(call, lower);                                                                                      \
+  }                                                                                                                         \
+  static intact_status op##_grad(intact_grad *grad) {                                                                       \
+    return triangle_grad(grad, lower);                                                                                      \
+  }                                                                                                                         \
+  const intact_op intact_op_##op = {                                                                                        \
+      .name = #op,                                                                                                          \
+      .doc = text,                                                                                                          \
+      .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"diagonal_value", INTACT_ROLE_INDEX, INTACT_OPTIONAL}), \
+                 INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_INT("diagonal", 0))},                                           \
+      .infer = triangle_infer,                                                                                              \
+      .eval_f32 = op##_eval,                                                                                                \
+      .grad = op##_grad,                                                                                                    \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                               \
   };
 TRIANGLE_ROW(tril, "y = x up to the given diagonal of each matrix, 0 above it.", true, INTACT_ATEN("tril"))
 TRIANGLE_ROW(triu, "y = x from the given diagonal of each matrix on, 0 below it.", false, INTACT_ATEN("triu"),

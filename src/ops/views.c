@@ -17,7 +17,9 @@ intact_view intact__view_dense(int rank, const int64_t *dims) {
   return view;
 }
 
-intact_view intact__view_of(const intact_tensor *tensor) { return intact__view_dense(tensor->rank, tensor->dims); }
+intact_view intact__view_of(const intact_tensor *tensor) {
+  return intact__view_dense(tensor->rank, tensor->dims);
+}
 
 int64_t intact__view_count(const intact_view *view) {
   int64_t count = 1;
@@ -136,11 +138,11 @@ static void copy_small(const copy_job *job, int64_t n, const int64_t *offset, co
   }
 }
 
-#define COPY_ROW(type)                                                                  \
-  do {                                                                                  \
-    type *to = (type *)job->dst->data + offset[0];                                      \
-    const type *from = (const type *)job->src->data + offset[1];                        \
-    for (int64_t i = 0; i < n; i++) to[i * step[0]] = from[i * step[1]];                \
+#define COPY_ROW(type)                                                   \
+  do {                                                                   \
+    type *to = (type *)job->dst->data + offset[0];                       \
+    const type *from = (const type *)job->src->data + offset[1];         \
+    for (int64_t i = 0; i < n; i++) to[i * step[0]] = from[i * step[1]]; \
   } while (0)
 
 static void copy_row(void *user, int64_t n, const int64_t *offset, const int64_t *step) {
@@ -148,8 +150,8 @@ static void copy_row(void *user, int64_t n, const int64_t *offset, const int64_t
   if (job->size == 0) {
     copy_small(job, n, offset, step);
   } else if (n == 1 || (step[0] == 1 && step[1] == 1)) {
-    memcpy((char *)job->dst->data + (size_t)offset[0] * job->size, (const char *)job->src->data + (size_t)offset[1] * job->size,
-           (size_t)n * job->size);
+    memcpy((char *)job->dst->data + (size_t)offset[0] * job->size,
+           (const char *)job->src->data + (size_t)offset[1] * job->size, (size_t)n * job->size);
   } else if (job->size == 1) {
     COPY_ROW(uint8_t);
   } else if (job->size == 2) {
@@ -170,13 +172,14 @@ typedef struct plane_job {
   int64_t rows, columns, to_row, to_column, from_row, from_column; /* lengths and strides of the two axes */
 } plane_job;
 
-#define COPY_SQUARE(type)                                                                                              \
-  do {                                                                                                                 \
-    type *to = (type *)job->copy->dst->data + offset[0];                                                               \
-    const type *from = (const type *)job->copy->src->data + offset[1];                                                 \
-    for (int64_t r = r0; r < r1; r++) {                                                                                \
-      for (int64_t c = c0; c < c1; c++) to[r * job->to_row + c * job->to_column] = from[r * job->from_row + c * job->from_column]; \
-    }                                                                                                                  \
+#define COPY_SQUARE(type)                                                                          \
+  do {                                                                                             \
+    type *to = (type *)job->copy->dst->data + offset[0];                                           \
+    const type *from = (const type *)job->copy->src->data + offset[1];                             \
+    for (int64_t r = r0; r < r1; r++) {                                                            \
+      for (int64_t c = c0; c < c1; c++)                                                            \
+        to[r * job->to_row + c * job->to_column] = from[r * job->from_row + c * job->from_column]; \
+    }                                                                                              \
   } while (0)
 
 static void copy_plane(const plane_job *job, const int64_t *offset) {
@@ -185,10 +188,18 @@ static void copy_plane(const plane_job *job, const int64_t *offset) {
     for (int64_t c0 = 0; c0 < job->columns; c0 += SQUARE) {
       int64_t c1 = job->columns - c0 < SQUARE ? job->columns : c0 + SQUARE;
       switch (job->copy->size) {
-        case 1: COPY_SQUARE(uint8_t); break;
-        case 2: COPY_SQUARE(uint16_t); break;
-        case 4: COPY_SQUARE(uint32_t); break;
-        default: COPY_SQUARE(uint64_t); break;
+        case 1:
+          COPY_SQUARE(uint8_t);
+          break;
+        case 2:
+          COPY_SQUARE(uint16_t);
+          break;
+        case 4:
+          COPY_SQUARE(uint32_t);
+          break;
+        default:
+          COPY_SQUARE(uint64_t);
+          break;
       }
     }
   }
@@ -268,7 +279,6 @@ intact_call intact__call_of_grad(const intact_grad *grad) {
                        .n_results = grad->n_results,
                        .operands = grad->operands};
 }
-
 
 typedef struct sum_job {
   const float *from;

@@ -135,7 +135,8 @@ static intact_graph *counting_loop(void) {
 }
 
 static void run_loop(const intact_graph *graph, int64_t count, int rounds, const float *collected, float last) {
-  intact_tensor *inputs[] = {scalar(INTACT_S64, (double)count), scalar(INTACT_F32, 1), scalar(INTACT_F32, 2)}, *y[2] = {NULL};
+  intact_tensor *inputs[] = {scalar(INTACT_S64, (double)count), scalar(INTACT_F32, 1), scalar(INTACT_F32, 2)},
+                *y[2] = {NULL};
   const int64_t dims[] = {rounds};
   assert_ok(context, intact_graph_interpret(graph, (const intact_tensor *const *)inputs, false, y));
   expect(y[0], 0, NULL, &last);
@@ -185,7 +186,8 @@ static void test_loop_that_grows(void **state) {
 static void test_scan(void **state) {
   (void)state;
   const int64_t dims[] = {3, 2}, row[] = {2};
-  const float zero[] = {0, 0}, x[] = {1, 2, 3, 4, 5, 6}, last[] = {9, 12}, all[] = {1, 2, 4, 6, 9, 12}, back[] = {9, 12, 8, 10, 5, 6};
+  const float zero[] = {0, 0}, x[] = {1, 2, 3, 4, 5, 6}, last[] = {9, 12}, all[] = {1, 2, 4, 6, 9, 12},
+              back[] = {9, 12, 8, 10, 5, 6};
   for (int way = 0; way < 2; way++) {
     const int64_t reverse[] = {way};
     intact_graph *graph = new_graph(), *body = NULL;
@@ -222,7 +224,8 @@ static void test_refusals(void **state) {
   assert_ok(context, intact__graph_add_node(graph, &intact_op_if, "if", 1, operands, 1, NULL, NULL, &node));
   assert_fails(intact__node_infer(node), INTACT_MISSING_FIELD); /* no bodies */
   assert_non_null(strstr(intact_context_message(context), "bodies"));
-  assert_ok(context, intact__graph_add_node(graph, &intact_op_loop, "loop", 2, (intact_value *[]){NULL, NULL}, 1, NULL, NULL, &node));
+  assert_ok(context,
+            intact__graph_add_node(graph, &intact_op_loop, "loop", 2, (intact_value *[]){NULL, NULL}, 1, NULL, NULL, &node));
   intact__attr_set_int(node, "carried", 7);
   assert_fails(intact__node_infer(node), INTACT_OUT_OF_RANGE);
   intact_graph_destroy(graph);

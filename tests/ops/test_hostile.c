@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every row with absurd attributes and operands: it refuses or computes, it never crashes, hangs or asks for much memory. What
-   inference accepts with actual shapes and evaluation computes must agree. Seeded; INTACT_TEST_RANDOM gives another start. */
+/* Every row with absurd attributes and operands: it refuses or computes, it never crashes, hangs or asks for much memory.
+   What inference accepts with actual shapes and evaluation computes must agree. Seeded; INTACT_TEST_RANDOM gives another
+   start. */
 #include <math.h>
 #include <string.h>
 
@@ -40,11 +41,14 @@ static int stop(void **state) {
 
 static uint64_t random_state;
 static int disagreements;
-static int pick(int n) { return (int)(test_random(&random_state) % (uint32_t)n); }
+static int pick(int n) {
+  return (int)(test_random(&random_state) % (uint32_t)n);
+}
 
 static int64_t absurd_int(void) {
-  static const int64_t values[] = {INT64_MIN, INT64_MIN + 1, INT32_MIN, -9, -3, -2, -1, 0, 1, 2, 3, 4, 5, 8, 64, INT32_MAX,
-                                   (int64_t)INT32_MAX + 1, INT64_MAX / 2, INT64_MAX};
+  static const int64_t values[] = {
+      INT64_MIN, INT64_MIN + 1,          INT32_MIN,     -9,       -3, -2, -1, 0, 1, 2, 3, 4, 5, 8, 64,
+      INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX / 2, INT64_MAX};
   return pick(3) == 0 ? values[pick((int)(sizeof values / sizeof values[0]))] : pick(5) - 1;
 }
 
@@ -54,8 +58,8 @@ static double absurd_float(void) {
 }
 
 static intact_tensor *absurd_tensor(intact_role role) {
-  static const intact_dtype types[] = {INTACT_F32, INTACT_F32, INTACT_F32, INTACT_F32, INTACT_S64, INTACT_S32, INTACT_U8,
-                                       INTACT_BOOL, INTACT_F16, INTACT_F64, INTACT_S4};
+  static const intact_dtype types[] = {INTACT_F32, INTACT_F32,  INTACT_F32, INTACT_F32, INTACT_S64, INTACT_S32,
+                                       INTACT_U8,  INTACT_BOOL, INTACT_F16, INTACT_F64, INTACT_S4};
   intact_dtype dtype = role == INTACT_ROLE_INDEX && pick(4) > 0 ? INTACT_S64 : types[pick(11)];
   int rank = role == INTACT_ROLE_INDEX ? pick(3) : pick(MOST);
   int64_t dims[MOST];
@@ -73,7 +77,8 @@ static intact_tensor *absurd_tensor(intact_role role) {
 }
 
 static void absurd_attr(intact_node *node, const intact_attr_spec *spec) {
-  static const char *const words[] = {"none", "mean", "sum", "tanh", "", "floor", "add", "same", "nearest", "zeros", "ij,jk->ik", "x"};
+  static const char *const words[] = {"none", "mean", "sum",     "tanh",  "",          "floor",
+                                      "add",  "same", "nearest", "zeros", "ij,jk->ik", "x"};
   int n = pick(6);
   int64_t ints[8];
   double floats[8];
@@ -83,15 +88,32 @@ static void absurd_attr(intact_node *node, const intact_attr_spec *spec) {
     floats[i] = absurd_float();
   }
   switch (spec->type) {
-    case INTACT_ATTR_INT: intact__attr_set_int(node, spec->name, ints[0]); break;
-    case INTACT_ATTR_BOOL: intact__attr_set_int(node, spec->name, ints[0] & 1); break;
-    case INTACT_ATTR_FLOAT: intact__attr_set_float(node, spec->name, floats[0]); break;
-    case INTACT_ATTR_STRING: assert_ok(context, intact__attr_set_string(node, spec->name, words[pick(12)])); break;
-    case INTACT_ATTR_INTS: assert_ok(context, intact__attr_set_ints(node, spec->name, n, ints)); break;
-    case INTACT_ATTR_FLOATS: assert_ok(context, intact__attr_set_floats(node, spec->name, n, floats)); break;
-    case INTACT_ATTR_DTYPE: intact__attr_set_int(node, spec->name, pick(INTACT_DTYPE_COUNT)); break;
-    case INTACT_ATTR_TENSOR: assert_ok(context, intact__attr_set_tensor(node, spec->name, absurd_tensor(INTACT_ROLE_NONE))); break;
-    default: break;
+    case INTACT_ATTR_INT:
+      intact__attr_set_int(node, spec->name, ints[0]);
+      break;
+    case INTACT_ATTR_BOOL:
+      intact__attr_set_int(node, spec->name, ints[0] & 1);
+      break;
+    case INTACT_ATTR_FLOAT:
+      intact__attr_set_float(node, spec->name, floats[0]);
+      break;
+    case INTACT_ATTR_STRING:
+      assert_ok(context, intact__attr_set_string(node, spec->name, words[pick(12)]));
+      break;
+    case INTACT_ATTR_INTS:
+      assert_ok(context, intact__attr_set_ints(node, spec->name, n, ints));
+      break;
+    case INTACT_ATTR_FLOATS:
+      assert_ok(context, intact__attr_set_floats(node, spec->name, n, floats));
+      break;
+    case INTACT_ATTR_DTYPE:
+      intact__attr_set_int(node, spec->name, pick(INTACT_DTYPE_COUNT));
+      break;
+    case INTACT_ATTR_TENSOR:
+      assert_ok(context, intact__attr_set_tensor(node, spec->name, absurd_tensor(INTACT_ROLE_NONE)));
+      break;
+    default:
+      break;
   }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes with an open batch: arithmetic on shapes stays known, data movement keeps symbols; movement of every element type. */
+/* Shapes with an open batch: arithmetic on shapes stays known, data movement keeps symbols; movement of every element type.
+ */
 #include <string.h>
 
 #include "graph/graph.h"
@@ -166,7 +167,8 @@ static void test_refusals_say_what_is_wrong(void **state) {
 /* ---- every element type moves ---- */
 
 /* Runs one row on one operand and compares element i of the result with element from[i] of the operand. */
-static void moves(const intact_op *op, const intact_tensor *x, const char *list, int n, const int64_t *values, int count, const int *from) {
+static void moves(const intact_op *op, const intact_tensor *x, const char *list, int n, const int64_t *values, int count,
+                  const int *from) {
   intact_graph *graph = NULL;
   intact_value *input = NULL;
   intact_node *node = NULL;
@@ -205,7 +207,8 @@ static void test_types_move(void **state) {
     moves(&intact_op_flip, x, "dims", 1, (const int64_t[]){1}, 6, (const int[]){2, 1, 0, 5, 4, 3});
     moves(&intact_op_slice, x, "start", 1, (const int64_t[]){0}, 4, (const int[]){0, 2, 3, 5});
     moves(&intact_op_reshape, x, "shape", 1, (const int64_t[]){-1}, 6, (const int[]){0, 1, 2, 3, 4, 5});
-    moves(&intact_op_repeat, x, "repeats", 2, (const int64_t[]){1, 2}, 12, (const int[]){0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
+    moves(&intact_op_repeat, x, "repeats", 2, (const int64_t[]){1, 2}, 12,
+          (const int[]){0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
     moves(&intact_op_roll, x, "shifts", 1, (const int64_t[]){1}, 6, (const int[]){5, 0, 1, 2, 3, 4});
     moves(&intact_op_constant_pad_nd, x, "pad", 2, (const int64_t[]){1, -1}, 6, (const int[]){-1, 0, 1, -1, 3, 4});
     moves(&intact_op_replication_pad, x, "padding", 2, (const int64_t[]){0, 1}, 8, (const int[]){0, 1, 2, 2, 3, 4, 5, 5});
@@ -232,9 +235,12 @@ static void test_large_transposition(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exported_flatten),           cmocka_unit_test(test_shape_arithmetic),
-      cmocka_unit_test(test_symbols_through_movement),   cmocka_unit_test(test_refusals_say_what_is_wrong),
-      cmocka_unit_test(test_types_move),                 cmocka_unit_test(test_large_transposition),
+      cmocka_unit_test(test_exported_flatten),
+      cmocka_unit_test(test_shape_arithmetic),
+      cmocka_unit_test(test_symbols_through_movement),
+      cmocka_unit_test(test_refusals_say_what_is_wrong),
+      cmocka_unit_test(test_types_move),
+      cmocka_unit_test(test_large_transposition),
   };
   return cmocka_run_group_tests(tests, start, stop);
 }
