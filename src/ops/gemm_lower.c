@@ -124,7 +124,10 @@ static void finish_pixels(void *user, int64_t begin, int64_t end) {
 static intact_status run_gemm(const intact_step_call *call) {
   const gemm_step *s = call->step->params;
   gemm_job job = {s, call->in[s->operand], call->out[0], call->scratch, NULL};
-  intact__parallel(call->context, s->depthwise ? s->dw_plan.n_bands : s->plan.n_bands, 1, run_bands, &job);
+  if (s->depthwise)
+    intact__parallel(call->context, s->dw_plan.n_bands, s->dw_plan.grain, run_bands, &job);
+  else
+    intact__parallel(call->context, s->plan.n_bands, s->plan.grain, run_bands, &job);
   if (!s->sums) return INTACT_OK;
   job.sums = (const int32_t *)(const void *)(job.scratch + s->sums_at);
   intact__parallel(call->context, s->pixels, GRAIN, finish_pixels, &job);

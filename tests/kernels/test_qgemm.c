@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/emulated.h"
 #include "support/test.h"
 
 typedef struct conv_case {
@@ -12,6 +13,17 @@ typedef struct conv_case {
   bool unsigned_weights, weight_zeros;
   int threads;
 } conv_case;
+
+/* All rows, then the emulated ones, which every CPU runs. */
+static const intact_qgemm_kernel *const rows[] = {
+#define INTACT_KERNEL(family, name, isa) &name,
+#include "kernels/qgemm/qgemm.def"
+#undef INTACT_KERNEL
+    &intact_qgemm_u8s8_6x64__avx512vnni_emulated,
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0], N_EMULATED = 1 };
+
+static bool runs(int row) { return row >= N_ROWS - N_EMULATED || intact_isa_available(rows[row]->isa); }
 
 static const intact_conv_axis one = {1, 1, 1, 1, 1, 0};
 
@@ -135,14 +147,9 @@ static void run_case(const conv_case *c, const intact_qgemm_kernel *kernel, uint
 }
 
 static void run_on_all_rows(const conv_case *c, uint64_t *random) {
-  static const intact_qgemm_kernel *const rows[] = {
-#define INTACT_KERNEL(family, name, isa) &name,
-#include "kernels/qgemm/qgemm.def"
-#undef INTACT_KERNEL
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+  for (int i = 0; i < N_ROWS; i++) {
     uint64_t same = *random;
-    if (intact_isa_available(rows[i]->isa)) run_case(c, rows[i], &same);
+    if (runs(i)) run_case(c, rows[i], &same);
   }
   test_random(random);
 }
@@ -207,13 +214,8 @@ static void test_published_sums(void **state) {
     int64_t k;
     int32_t acc;
   } cases[] = {{x1, w1, 3, -3132}, {x2, w2, 2, 33278}, {x3, w3, 9, -2012}};
-  static const intact_qgemm_kernel *const rows[] = {
-#define INTACT_KERNEL(family, name, isa) &name,
-#include "kernels/qgemm/qgemm.def"
-#undef INTACT_KERNEL
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-    for (size_t i = 0; i < 3 && intact_isa_available(rows[r]->isa); i++)
+  for (int r = 0; r < N_ROWS; r++)
+    for (size_t i = 0; i < 3 && runs(r); i++)
       for (int s32 = 0; s32 < 2; s32++) {
         float scale = 1.0f / 32;
         intact_qgemm_shape shape = {.batch = 1, .axis = {one, one, one}, .groups = 1, .in_channels = cases[i].k, .out_channels = 1,

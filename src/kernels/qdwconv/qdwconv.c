@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64 };
+enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64, MACS_WANTED = 1 << 16 };
 
 const intact_qdwconv_kernel *intact__qdwconv_pick(uint32_t isa_set) {
   static const intact_qdwconv_kernel *const rows[] = {
@@ -63,9 +63,11 @@ static void choose_bands(intact_qdwconv_plan *plan, int threads) {
   const intact_conv_axis *h = &plan->shape.height;
   int step = plan->kernel->group_step;
   int64_t lines = (COPY_BYTES_WANTED / plan->group_bytes * step - reach(h, 1)) / h->stride + 1;
+  double line_macs = (double)(plan->shape.width.out * plan->shape.channels) * (double)(h->kernel * plan->shape.width.kernel);
+  int64_t worth = (int64_t)(MACS_WANTED / (line_macs + 1)) + 1; /* lines */
   if (threads > 1 && plan->shape.batch < 4 * (int64_t)threads) {
     int64_t shared = ceil_div(h->out, ceil_div(4 * (int64_t)threads, plan->shape.batch));
-    if (shared < 4) shared = 4;
+    if (shared < worth) shared = worth;
     if (shared < lines) lines = shared;
   }
   if (lines > h->out) lines = h->out;
@@ -74,6 +76,7 @@ static void choose_bands(intact_qdwconv_plan *plan, int threads) {
   plan->band_lines = ceil_div(h->out, plan->bands_per_image);
   plan->bands_per_image = ceil_div(h->out, plan->band_lines);
   plan->n_bands = plan->shape.batch * plan->bands_per_image;
+  plan->grain = ceil_div(worth, plan->band_lines);
   int64_t groups = ceil_div(reach(h, plan->band_lines), step);
   plan->scratch_bytes = ((size_t)(groups * plan->group_bytes) + SLACK_BYTES + 63) / 64 * 64;
 }

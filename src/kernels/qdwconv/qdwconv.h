@@ -65,6 +65,7 @@ struct intact_qdwconv_plan {
   const int64_t *offsets;         /* all_steps: bytes from the first group and column of a pixel */
   const uint8_t *packed;
   int64_t band_lines, bands_per_image, n_bands;
+  int64_t grain; /* bands that are worth a thread's while */
   size_t scratch_bytes;
   intact_round8 round;
 };

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64 };
+enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64, MACS_WANTED = 1 << 18 };
 
 const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set) {
   static const intact_qgemm_kernel *const rows[] = {
@@ -76,10 +76,12 @@ static void choose_bands(intact_qgemm_plan *plan, int threads) {
     lines = ((COPY_BYTES_WANTED / line_bytes) - reach(a0, 1)) / a0->stride + 1;
   int64_t line_pixels = plan->shape.axis[1].out * plan->shape.axis[2].out;
   if (lines * line_pixels > 4096) lines = ceil_div(4096, line_pixels);
+  double line_macs = (double)line_pixels * (double)(plan->shape.groups * plan->shape.in_channels) * (double)plan->shape.out_channels *
+                     (double)taps_of(&plan->shape);
+  int64_t worth = (int64_t)(MACS_WANTED / (line_macs + 1)) + 1; /* lines */
   if (threads > 1 && plan->shape.batch < 4 * (int64_t)threads) {
     int64_t shared = ceil_div(a0->out, ceil_div(4 * (int64_t)threads, plan->shape.batch));
-    int64_t least = ceil_div(24, line_pixels);
-    if (shared < least) shared = least;
+    if (shared < worth) shared = worth;
     if (shared < lines) lines = shared;
   }
   if (lines > a0->out) lines = a0->out;
@@ -90,6 +92,7 @@ static void choose_bands(intact_qgemm_plan *plan, int threads) {
   plan->bands_per_image = ceil_div(a0->out, plan->band_lines);
   plan->n_bands = plan->shape.batch * plan->bands_per_image;
   plan->band_pixels = plan->band_lines * line_pixels;
+  plan->grain = ceil_div(worth, plan->band_lines);
   plan->copied[0] = reach(a0, plan->band_lines);
 }
 

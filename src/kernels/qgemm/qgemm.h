@@ -74,6 +74,7 @@ struct intact_qgemm_plan {
   bool in_place;         /* x is read where it is */
   bool one_piece;        /* no padding: a band's input is one run of elements */
   int64_t band_lines, bands_per_image, n_bands, band_pixels;
+  int64_t grain;         /* bands that are worth a thread's while */
   size_t element;        /* bytes of an element of the copy */
   size_t copy_bytes, scratch_bytes; /* of one band */
   size_t group_bytes;    /* packed weights of one group */
