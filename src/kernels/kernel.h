@@ -24,6 +24,15 @@ extern const int intact__n_kernel_rows;
 
 #define INTACT_HAS_ISA(isa_set, isa) (((isa_set) >> (isa)) & 1u)
 
+/* Kernels keep accumulators in arrays that must become registers: every loop over them is unrolled completely, once the inlined
+   function's counts are constants. */
+#define INTACT_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define INTACT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define INTACT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* One spatial axis of a convolution; pad: elements before the first. */
 typedef struct intact_conv_axis {
   int64_t in, out, kernel, stride, dilation, pad;

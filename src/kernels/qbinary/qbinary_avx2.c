@@ -5,20 +5,18 @@
 
 #include "kernels/qbinary/qbinary.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 typedef struct operand {
   __m128i flip;
   __m256i zero;
   __m256 scale;
 } operand;
 
-ALWAYS_INLINE __m256 real8(__m128i bytes, const operand *o) {
+INTACT_INLINE __m256 real8(__m128i bytes, const operand *o) {
   __m256i v = _mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), o->zero);
   return _mm256_mul_ps(_mm256_cvtepi32_ps(v), o->scale);
 }
 
-ALWAYS_INLINE __m256 apply(intact_qbinary_op op, __m256 a, __m256 b) {
+INTACT_INLINE __m256 apply(intact_qbinary_op op, __m256 a, __m256 b) {
   switch (op) {
     case INTACT_QBINARY_ADD:
       return _mm256_add_ps(a, b);
@@ -33,7 +31,7 @@ ALWAYS_INLINE __m256 apply(intact_qbinary_op op, __m256 a, __m256 b) {
   }
 }
 
-ALWAYS_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, const intact_qbinary_block *block) {
+INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, const intact_qbinary_block *block) {
   operand oa = {_mm_set1_epi8((char)p->flip_a), _mm256_set1_epi32(p->zero_a), _mm256_set1_ps(p->scale_a)};
   operand ob = {_mm_set1_epi8((char)p->flip_b), _mm256_set1_epi32(p->zero_b), _mm256_set1_ps(p->scale_b)};
   __m256 inverse = _mm256_set1_ps(p->inverse_y), high = _mm256_set1_ps(p->round.high);

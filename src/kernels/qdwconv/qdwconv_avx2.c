@@ -46,14 +46,12 @@ INTACT_INLINE void tile(const intact_qdwconv_plan *plan, int phase, const uint8_
   const int64_t *offset = plan->offsets + plan->first_step[phase], *end = offset + plan->steps[phase];
   const uint8_t *w = block + 128 + plan->first_step[phase] * 64;
   __m256i acc[6][2];
-#pragma GCC unroll 4
-  for (int i = 0; i < pixels; i++) acc[i][0] = _mm256_load_si256(bias), acc[i][1] = _mm256_load_si256(bias + 1);
+  INTACT_UNROLL for (int i = 0; i < pixels; i++) acc[i][0] = _mm256_load_si256(bias), acc[i][1] = _mm256_load_si256(bias + 1);
   for (; offset < end; offset++, w += 64) {
     const uint8_t *x = copy + *offset;
     __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);
     __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));
-#pragma GCC unroll 4
-    for (int i = 0; i < pixels; i++) {
+    INTACT_UNROLL for (int i = 0; i < pixels; i++) {
       const uint8_t *at = x + i * plan->pixel_step;
       __m256i x0 = _mm256_loadu_si256((const __m256i *)(const void *)at);
       __m256i x1 = _mm256_loadu_si256((const __m256i *)(const void *)(at + 32));

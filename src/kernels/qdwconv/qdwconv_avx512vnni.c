@@ -54,20 +54,15 @@ INTACT_INLINE void tile(const intact_qdwconv_plan *plan, int phase, const uint8_
   const int64_t *offset = plan->offsets + plan->first_step[phase], *end = offset + plan->steps[phase];
   const uint8_t *w = block + 128 * vectors + plan->first_step[phase] * 64 * vectors;
   __m512i acc[14][4];
-#pragma GCC unroll 6
-  for (int i = 0; i < pixels; i++) {
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) acc[i][j] = _mm512_loadu_si512((const void *)(block + 64 * j));
+  INTACT_UNROLL for (int i = 0; i < pixels; i++) {
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = _mm512_loadu_si512((const void *)(block + 64 * j));
   }
   for (; offset < end; offset++, w += 64 * vectors) {
     const uint8_t *x = copy + *offset;
     __m512i b[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
-#pragma GCC unroll 6
-    for (int i = 0; i < pixels; i++) {
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; j++) {
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
+    INTACT_UNROLL for (int i = 0; i < pixels; i++) {
+      INTACT_UNROLL for (int j = 0; j < vectors; j++) {
         __m512i a = _mm512_loadu_si512((const void *)(x + i * plan->pixel_step + 64 * j));
         INTACT_DOT(acc[i][j], a, b[j]);
       }

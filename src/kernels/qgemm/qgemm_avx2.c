@@ -39,25 +39,20 @@ INTACT_INLINE void tile(const intact_qgemm_plan *plan, const uint8_t *panel, con
   const uint8_t *w = panel + 64 * vectors;
   const uint8_t *x[6];
   __m256i acc[6][2];
-#pragma GCC unroll 6
-  for (int i = 0; i < rows; i++) {
+  INTACT_UNROLL for (int i = 0; i < rows; i++) {
     x[i] = (const uint8_t *)pixels[i] + offset;
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; j++) acc[i][j] = _mm256_load_si256(bias + j);
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = _mm256_load_si256(bias + j);
   }
   const int64_t *segment = plan->segments, *end = segment + plan->n_segments;
   int64_t bytes = plan->steps * 4;
   for (; segment < end; segment++) {
     for (int64_t o = *segment, stop = o + bytes; o < stop; o += 4, w += 16 * vectors) {
       __m256i b[2];
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; j++)
+      INTACT_UNROLL for (int j = 0; j < vectors; j++)
         b[j] = _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)(const void *)(w + 16 * j)));
-#pragma GCC unroll 6
-      for (int i = 0; i < rows; i++) {
+      INTACT_UNROLL for (int i = 0; i < rows; i++) {
         __m256i a = pair(x[i] + o);
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) acc[i][j] = _mm256_add_epi32(acc[i][j], _mm256_madd_epi16(a, b[j]));
+        INTACT_UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = _mm256_add_epi32(acc[i][j], _mm256_madd_epi16(a, b[j]));
       }
     }
   }

@@ -35,24 +35,19 @@ INTACT_INLINE void tile(const intact_qgemm_plan *plan, const uint8_t *panel, con
   const uint8_t *w = panel + 128 * vectors;
   const uint8_t *x[14];
   __m512i acc[14][4];
-#pragma GCC unroll 14
-  for (int i = 0; i < rows; i++) {
+  INTACT_UNROLL for (int i = 0; i < rows; i++) {
     x[i] = (const uint8_t *)pixels[i] + offset;
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) acc[i][j] = _mm512_loadu_si512((const void *)(panel + 64 * j));
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = _mm512_loadu_si512((const void *)(panel + 64 * j));
   }
   const int64_t *segment = plan->segments, *end = segment + plan->n_segments;
   int64_t bytes = plan->steps * 4;
   for (; segment < end; segment++) {
     for (int64_t o = *segment, stop = o + bytes; o < stop; o += 4, w += 64 * vectors) {
       __m512i b[4];
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
-#pragma GCC unroll 14
-      for (int i = 0; i < rows; i++) {
+      INTACT_UNROLL for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
+      INTACT_UNROLL for (int i = 0; i < rows; i++) {
         __m512i a = four(x[i] + o);
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++) INTACT_DOT(acc[i][j], a, b[j]);
+        INTACT_UNROLL for (int j = 0; j < vectors; j++) INTACT_DOT(acc[i][j], a, b[j]);
       }
     }
   }

@@ -4,22 +4,15 @@
 
 #include "kernels/qlayout/qlayout.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* Four rounds of interleaving element i with element i + 8 transpose 16 rows of 16 bytes. */
-ALWAYS_INLINE void block16(const uint8_t *from, int64_t from_stride, uint8_t *to, int64_t to_stride) {
+INTACT_INLINE void block16(const uint8_t *from, int64_t from_stride, uint8_t *to, int64_t to_stride) {
   __m128i a[16], b[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * from_stride));
-#pragma GCC unroll 2
-  for (int round = 0; round < 2; round++) {
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]), b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) a[2 * i] = _mm_unpacklo_epi8(b[i], b[i + 8]), a[2 * i + 1] = _mm_unpackhi_epi8(b[i], b[i + 8]);
+  INTACT_UNROLL for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * from_stride));
+  INTACT_UNROLL for (int round = 0; round < 2; round++) {
+    INTACT_UNROLL for (int i = 0; i < 8; i++) b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]), b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+    INTACT_UNROLL for (int i = 0; i < 8; i++) a[2 * i] = _mm_unpacklo_epi8(b[i], b[i + 8]), a[2 * i + 1] = _mm_unpackhi_epi8(b[i], b[i + 8]);
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(void *)(to + i * to_stride), a[i]);
+  INTACT_UNROLL for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(void *)(to + i * to_stride), a[i]);
 }
 
 static void rest(const uint8_t *from, int64_t rows, int64_t columns, int64_t r0, int64_t r1, int64_t c0, int64_t c1, uint8_t *to) {

@@ -21,13 +21,11 @@ void intact_qlut_u8u8__avx2(const uint8_t *x, int64_t n, const uint8_t *table, u
   for (; i + 32 <= n; i += 32) {
     __m256i index = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
     __m256i r = _mm256_shuffle_epi8(rows[0], index);
-#pragma GCC unroll 8
-    for (int k = 1; k <= 8; k++) {
+    INTACT_UNROLL for (int k = 1; k <= 8; k++) {
       index = _mm256_sub_epi8(index, sixteen);
       r = _mm256_xor_si256(r, _mm256_shuffle_epi8(rows[k], index));
     }
-#pragma GCC unroll 8
-    for (int k = 9; k < 16; k++) {
+    INTACT_UNROLL for (int k = 9; k < 16; k++) {
       index = _mm256_subs_epi8(index, sixteen);
       r = _mm256_xor_si256(r, _mm256_shuffle_epi8(rows[k], index));
     }

@@ -4,8 +4,6 @@
 
 #include "kernels/qpool/qpool.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 static void max_pixel(const intact_qpool_params *p, const intact_qpool_block *b, const uint8_t *x, uint8_t *y) {
   __m256i flip_x = _mm256_set1_epi8((char)p->flip_x), min = _mm256_set1_epi8((char)p->round.min8);
   __m256i max = _mm256_set1_epi8((char)p->max8), flip = _mm256_set1_epi8((char)p->round.flip);
@@ -41,7 +39,7 @@ static void max_pixel(const intact_qpool_params *p, const intact_qpool_block *b,
 }
 
 /* Sums of 8 channels: s16 partial sums of up to 128 elements, then s32. */
-ALWAYS_INLINE __m256i sum8(const intact_qpool_block *b, const uint8_t *x, __m128i flip) {
+INTACT_INLINE __m256i sum8(const intact_qpool_block *b, const uint8_t *x, __m128i flip) {
   __m256i total = _mm256_setzero_si256();
   for (int64_t t = 0; t < b->taps;) {
     int64_t end = t + 128 < b->taps ? t + 128 : b->taps;

@@ -9,8 +9,6 @@
 
 #include "kernels/kernel.h"
 
-#define INTACT_INLINE static inline __attribute__((always_inline))
-
 typedef struct intact_epilogue_avx2 {
   bool s32;       /* the sums themselves */
   int columns;    /* channels to write, up to 16 */
@@ -58,38 +56,37 @@ INTACT_INLINE __m256i intact__bytes_avx2(__m256i a, __m256i b, const intact_epil
   return _mm256_permute4x64_epi64(q, 0xD8);
 }
 
-INTACT_INLINE void intact__finish_s32_avx2(__m256i (*acc)[2], int pixels, int vectors, const intact_epilogue_avx2 *e, void *y) {
-  for (int i = 0; i < pixels; i++) {
-    int32_t sums[16];
-    for (int j = 0; j < vectors; j++) {
-      for (int h = 0; h < 2; h++) {
-        __m128i half = h ? _mm256_extracti128_si256(acc[i][j], 1) : _mm256_castsi256_si128(acc[i][j]);
-        _mm_storeu_si128((__m128i *)(void *)(sums + h * 4 * vectors + 4 * j), half);
-      }
+/* Lanes of pixel i, vector j stand at sums[(i * vectors + j) * 8]. */
+static inline void intact__scatter_avx2(const int32_t *sums, int pixels, int vectors, const intact_epilogue_avx2 *e, int32_t *y) {
+  for (int i = 0; i < pixels; i++)
+    for (int k = 0; k < 8 * vectors; k++) {
+      int l = k % 8, column = l / 4 * 4 * vectors + k / 8 * 4 + l % 4;
+      if (column < e->columns) y[i * e->stride + column] = sums[i * 8 * vectors + k];
     }
-    memcpy((int32_t *)y + i * e->stride, sums, (size_t)e->columns * sizeof(int32_t));
-  }
 }
 
 /* Up to 6 pixels; y is the first pixel's. */
 INTACT_INLINE void intact__finish_avx2(__m256i (*acc)[2], int pixels, int vectors, const float *scale,
                                        const intact_epilogue_avx2 *e, void *y) {
   if (e->s32) {
-    intact__finish_s32_avx2(acc, pixels, vectors, e, y);
+    int32_t sums[6 * 16];
+    INTACT_UNROLL for (int i = 0; i < pixels; i++) {
+      INTACT_UNROLL for (int j = 0; j < vectors; j++)
+        _mm256_storeu_si256((__m256i *)(void *)(sums + (i * vectors + j) * 8), acc[i][j]);
+    }
+    intact__scatter_avx2(sums, pixels, vectors, e, y);
     return;
   }
   __m256 s0 = _mm256_loadu_ps(scale), s1 = vectors == 2 ? _mm256_loadu_ps(scale + 8) : s0;
   __m256i packed[6];
-#pragma GCC unroll 6
-  for (int i = 0; i < pixels; i++) {
+  INTACT_UNROLL for (int i = 0; i < pixels; i++) {
     __m256i t0 = intact__round_avx2(acc[i][0], s0, e->high);
     __m256i t1 = vectors == 2 ? intact__round_avx2(acc[i][1], s1, e->high) : t0;
     packed[i] = _mm256_packs_epi32(t0, t1);
     /* one vector: lanes hold 0-3 0-3 | 4-7 4-7; bring 0-7 together */
     if (vectors == 1) packed[i] = _mm256_permute4x64_epi64(packed[i], 0xD8);
   }
-#pragma GCC unroll 6
-  for (int i = 0; i < pixels; i += 2) {
+  INTACT_UNROLL for (int i = 0; i < pixels; i += 2) {
     int k = i + 1 < pixels ? i + 1 : i;
     __m256i q = intact__bytes_avx2(packed[i], packed[k], e);
     uint8_t *to = (uint8_t *)y + i * e->stride;

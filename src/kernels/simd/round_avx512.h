@@ -7,14 +7,12 @@
 #include "kernels/kernel.h"
 #include "kernels/simd/avx512.h"
 
-#define INTACT_INLINE static inline __attribute__((always_inline))
-
 /* acc += the sums of four u8 (a) times s8 (b). One instruction of inline assembly: gcc 12 would keep accumulators of the
    intrinsic in memory when an epilogue follows the loop. */
 #ifdef INTACT_SIMDE
 #define INTACT_DOT(acc, a, b) ((acc) = _mm512_dpbusd_epi32((acc), (a), (b)))
 #else
-#define INTACT_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b))
+#define INTACT_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 #endif
 
 typedef struct intact_epilogue_avx512 {
@@ -48,37 +46,33 @@ INTACT_INLINE __m512i intact__clamp_avx512(__m512i q, const intact_epilogue_avx5
   return _mm512_xor_si512(_mm512_max_epu8(q, e->min8), e->flip);
 }
 
-INTACT_INLINE void intact__finish_s32_avx512(__m512i (*acc)[4], int pixels, int vectors, const intact_epilogue_avx512 *e, void *y) {
-  for (int i = 0; i < pixels; i++) {
-    int32_t *to = (int32_t *)y + i * e->stride;
-    for (int j = 0; j < vectors; j++) {
-      int32_t sums[16];
-      _mm512_storeu_si512((void *)sums, acc[i][j]);
-      for (int l = 0; l < 16; l++) {
-        int column = l / 4 * 4 * vectors + 4 * j + l % 4;
-        if (column < e->columns) to[column] = sums[l];
-      }
+/* Lanes of pixel i, vector j stand at sums[(i * vectors + j) * 16]. */
+static inline void intact__scatter_avx512(const int32_t *sums, int pixels, int vectors, const intact_epilogue_avx512 *e, int32_t *y) {
+  for (int i = 0; i < pixels; i++)
+    for (int k = 0; k < 16 * vectors; k++) {
+      int l = k % 16, column = l / 4 * 4 * vectors + k / 16 * 4 + l % 4;
+      if (column < e->columns) y[i * e->stride + column] = sums[i * 16 * vectors + k];
     }
-  }
 }
 
 /* Up to 14 pixels; y is the first pixel's. */
 INTACT_INLINE void intact__finish_avx512(__m512i (*acc)[4], int pixels, int vectors, const float *scale,
                                          const intact_epilogue_avx512 *e, void *y) {
   if (e->s32) {
-    intact__finish_s32_avx512(acc, pixels, vectors, e, y);
+    int32_t sums[24 * 16]; /* at most 24 accumulators */
+    INTACT_UNROLL for (int i = 0; i < pixels; i++) {
+      INTACT_UNROLL for (int j = 0; j < vectors; j++) _mm512_storeu_si512((void *)(sums + (i * vectors + j) * 16), acc[i][j]);
+    }
+    intact__scatter_avx512(sums, pixels, vectors, e, y);
     return;
   }
   const __mmask64 mask = e->columns == 64 ? ~(__mmask64)0 : ((__mmask64)1 << e->columns) - 1;
   __m512 s[4];
-#pragma GCC unroll 4
-  for (int j = 0; j < vectors; j++) s[j] = _mm512_loadu_ps(scale + 16 * j);
-#pragma GCC unroll 14
-  for (int i = 0; i < pixels; i++) {
+  INTACT_UNROLL for (int j = 0; j < vectors; j++) s[j] = _mm512_loadu_ps(scale + 16 * j);
+  INTACT_UNROLL for (int i = 0; i < pixels; i++) {
     uint8_t *to = (uint8_t *)y + i * e->stride;
     __m512i t[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) t[j] = intact__round_avx512(acc[i][j], s[j], e->high);
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) t[j] = intact__round_avx512(acc[i][j], s[j], e->high);
     if (vectors == 4) {
       __m512i p = _mm512_adds_epi16(_mm512_packs_epi32(t[0], t[1]), e->zero16);
       __m512i q = _mm512_adds_epi16(_mm512_packs_epi32(t[2], t[3]), e->zero16);
