@@ -15,12 +15,6 @@
    Every operation rounds as its scalar form does, so each kernel equals the definition bit for bit; the dispatcher keeps
    ranges that are not narrow (intact__affine_is_narrow) away. Tails go through the scalar kernels. */
 
-#if defined(__clang__)
-#define INTACT_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INTACT_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 typedef struct affine_vectors {
   vf inverse, scale, low, high; /* low, high minus the zero point */
   bool divide;
