@@ -70,8 +70,24 @@ static intact_status read_place(intact_onnx_file *file, const Onnx__TensorProto 
   return INTACT_OK;
 }
 
+static intact_status find_folder(intact_onnx_file *file) {
+  if (file->folder != NULL) return INTACT_OK;
+  char *real = realpath(file->path, NULL);
+  if (real == NULL) {
+    INTACT_FAIL(file->context, IO, file->path, "cannot read %s: its real path is not known: %s", file->path,
+                strerror(errno));
+  }
+  char *slash = strrchr(real, '/');
+  if (slash != NULL) slash[slash == real ? 1 : 0] = 0;
+  file->folder = intact__arena_strdup(&file->arena, real);
+  size_t bytes = strlen(real);
+  free(real);
+  return file->folder == NULL ? intact__no_memory(file->context, bytes) : INTACT_OK;
+}
+
 /* The real path of the location, which must lie below the folder also when links are followed. */
 static intact_status real_place(intact_onnx_file *file, const char *location, const char *what, char **real) {
+  INTACT_TRY(find_folder(file));
   const char *joined = intact__arena_format(&file->arena, "%s/%s", file->folder, location);
   if (joined == NULL) return intact__no_memory(file->context, strlen(location));
   char *found = realpath(joined, NULL);

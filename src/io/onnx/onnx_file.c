@@ -2,8 +2,6 @@
 /* Opening an ONNX file: mapping, checking, unpacking. */
 #include "io/onnx/onnx_file.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "io/onnx/onnx_external.h"
@@ -21,20 +19,6 @@ static void arena_release(void *user, void *memory) {
 
 ProtobufCAllocator intact__onnx_allocator(intact_onnx_file *file) {
   return (ProtobufCAllocator){arena_allocate, arena_release, file};
-}
-
-static intact_status find_folder(intact_onnx_file *file) {
-  char *real = realpath(file->path, NULL);
-  if (real == NULL) {
-    INTACT_FAIL(file->context, IO, file->path, "cannot read %s: its real path is not known: %s", file->path,
-                strerror(errno));
-  }
-  char *slash = strrchr(real, '/');
-  if (slash != NULL) slash[slash == real ? 1 : 0] = 0;
-  file->folder = intact__arena_strdup(&file->arena, real);
-  size_t bytes = strlen(real);
-  free(real);
-  return file->folder == NULL ? intact__no_memory(file->context, bytes) : INTACT_OK;
 }
 
 static intact_status unpack(intact_onnx_file *file) {
@@ -57,7 +41,6 @@ intact_status intact__onnx_open(intact_context *context, const char *path, intac
   file->path = path;
   intact__arena_init(&file->arena, context);
   INTACT_TRY(intact__map_file(context, path, &file->mapping));
-  INTACT_TRY(find_folder(file));
   return unpack(file);
 }
 

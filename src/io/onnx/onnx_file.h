@@ -19,7 +19,7 @@ typedef struct intact_onnx_external intact_onnx_external;
 typedef struct intact_onnx_file {
   intact_context *context;
   const char *path;   /* as given */
-  const char *folder; /* real path of the folder that holds the file */
+  const char *folder; /* real path of the folder that holds the file; NULL until external data ask for it */
   intact_mapping *mapping;
   intact_arena arena; /* holds the messages and all small things of one import */
   Onnx__ModelProto *model;

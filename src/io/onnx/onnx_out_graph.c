@@ -11,9 +11,18 @@ static const struct {
   const char *op;
   int opset;
 } first_opsets[] = {
-    {"BitwiseAnd", 18}, {"BitwiseNot", 18}, {"BitwiseOr", 18},  {"BitwiseXor", 18},         {"Gelu", 20},
-    {"HardSwish", 14},  {"Mish", 18},       {"GridSample", 16}, {"LayerNormalization", 17}, {"GroupNormalization", 21},
-    {"Trilu", 14},      {"Relu", 14},       {"Identity", 14},   {"RMSNormalization", 23},
+    {"BitwiseAnd", 18},
+    {"BitwiseNot", 18},
+    {"BitwiseOr", 18},
+    {"BitwiseXor", 18},
+    {"Gelu", 20},
+    {"HardSwish", 14},
+    {"Mish", 18},
+    {"GridSample", 16},
+    {"LayerNormalization", 17},
+    {"GroupNormalization", 21},
+    {"Trilu", 14},
+    {"RMSNormalization", 23},
 };
 
 static const intact_onnx_out_row *const families[] = {

@@ -110,6 +110,7 @@ static intact_status write_transpose(intact_onnx_out *out, const intact_node *no
   bool exchange = strcmp(node->op->name, "transpose") == 0;
   int rank = node->operands[0]->rank;
   int64_t perm[INTACT_MAX_RANK];
+  if (rank < 0 && !exchange && intact__attr(node, "dims")->present) rank = intact__attr(node, "dims")->n;
   if (rank < 0) return refuse_rank(out, node);
   for (int d = 0; d < rank; d++) perm[d] = exchange ? d : rank - 1 - d;
   if (exchange && rank > 0) {
