@@ -218,7 +218,7 @@ void intact__progress(intact_context *context, const char *what, int64_t done, i
 void intact__parallel(intact_context *context, int64_t count, int64_t grain, intact_range_fn fn, void *user) {
   if (count <= 0) return;
   if (grain < 1) grain = 1;
-  if (context->options.threads > 1 && count > grain && !intact__pool_inside()) {
+  if (context->options.threads > 1 && count > grain && !intact__parallel_inside()) {
     if (!context->pool) context->pool = intact__pool_create(context->options.threads);
     if (context->pool) {
       intact__pool_run(context->pool, count, grain, fn, user);

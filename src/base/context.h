@@ -64,6 +64,7 @@ typedef void (*intact_range_fn)(void *user, int64_t begin, int64_t end);
 void intact__parallel(intact_context *context, int64_t count, int64_t grain, intact_range_fn fn, void *user);
 /* Index of the pool's thread that runs the calling piece, 0..threads-1 (0 outside of intact__parallel). */
 int intact__thread_index(void);
+bool intact__parallel_inside(void); /* the caller runs a piece of a parallel loop */
 
 /* base/isa.c: bit i of a set stands for intact_isa i. A context runs every level that its isa implies. */
 uint32_t intact__isa_implies(intact_isa isa);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread pool behind intact__parallel (pthreadpool). */
+/* The thread pool behind intact__parallel. */
 #ifndef INTACT_BASE_THREADS_H
 #define INTACT_BASE_THREADS_H
 
@@ -10,7 +10,6 @@ typedef struct intact_pool intact_pool;
 int intact__cpu_count(void); /* CPUs that this process may use, at least 1 */
 intact_pool *intact__pool_create(int threads); /* NULL: no memory or threads; the caller then works alone */
 void intact__pool_destroy(intact_pool *pool);  /* takes NULL */
-bool intact__pool_inside(void);                /* the calling thread runs a piece of a parallel loop */
 void intact__pool_run(intact_pool *pool, int64_t count, int64_t grain, intact_range_fn fn, void *user);
 
 #endif

@@ -3,6 +3,7 @@
 #include "kernels/float/dnnl_run.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { CACHE_ENTRIES = 96, SHAPE_BYTES = 256 };
@@ -74,9 +75,7 @@ static void destroy_cache(intact_context *context, void *object) {
   intact__free(context, c);
 }
 
-static intact_status find_cache(intact_context *context, cache **result) {
-  *result = intact__attachment(context, &cache_key);
-  if (*result != NULL) return INTACT_OK;
+static intact_status make_cache(intact_context *context, cache **result) {
   cache *c = intact__alloc_zeroed(context, 1, sizeof *c);
   if (c == NULL) return intact__no_memory(context, sizeof *c);
   bool made = dnnl_engine_create(&c->engine, dnnl_cpu, 0) == dnnl_success &&
@@ -87,18 +86,53 @@ static intact_status find_cache(intact_context *context, cache **result) {
     destroy_cache(context, c);
     INTACT_FAIL(context, INTERNAL, "", "oneDNN gives no CPU engine; run without the fast float kernels");
   }
-  INTACT_TRY(intact__attach(context, &cache_key, c, destroy_cache));
   *result = c;
   return INTACT_OK;
 }
 
-void intact__dnnl_set_threads(const intact_context *context) {
+/* One cache per thread: pieces of a batch run at the same time. */
+typedef struct caches {
+  int n;
+  cache *of_thread[]; /* NULL: not made yet */
+} caches;
+
+static void destroy_caches(intact_context *context, void *object) {
+  caches *all = object;
+  for (int i = 0; i < all->n; i++)
+    if (all->of_thread[i] != NULL) destroy_cache(context, all->of_thread[i]);
+  intact__free(context, all);
+}
+
+static intact_status find_caches(intact_context *context, caches **result) {
+  *result = intact__attachment(context, &cache_key);
+  if (*result != NULL) return INTACT_OK;
+  const int n = intact_context_threads(context);
+  caches *all = intact__alloc_zeroed(context, 1, sizeof *all + (size_t)n * sizeof *all->of_thread);
+  if (all == NULL) return intact__no_memory(context, sizeof *all);
+  all->n = n;
+  INTACT_TRY(intact__attach(context, &cache_key, all, destroy_caches));
+  *result = all;
+  return INTACT_OK;
+}
+
+static intact_status find_cache(intact_context *context, int thread, cache **result) {
+  caches *all;
+  INTACT_TRY(find_caches(context, &all));
+  if (all->of_thread[thread] == NULL) INTACT_TRY(make_cache(context, &all->of_thread[thread]));
+  *result = all->of_thread[thread];
+  return INTACT_OK;
+}
+
+enum { THREADED_WORK = 1 << 26 }; /* from here on oneDNN's own threads pay for their barriers */
+
+void intact__dnnl_set_threads(const intact_context *context, int64_t work) {
+  const int threads = work < THREADED_WORK || intact__parallel_inside() ? 1 : intact_context_threads(context);
   /* Debian's oneDNN runs on OpenMP; one built on another runtime has threads of its own. */
   union {
     void *object;
     void (*function)(int);
   } set = {dlsym(RTLD_DEFAULT, "omp_set_num_threads")};
-  if (set.object != NULL) set.function(intact_context_threads(context));
+  if (set.object != NULL) set.function(threads);
 }
 
 dnnl_status_t intact__dnnl_plain(dnnl_memory_desc_t *desc, int rank, const int64_t *dims) {
@@ -271,8 +305,8 @@ static dnnl_status_t execute(intact_context *context, cache *c, entry *e, void *
 intact_status intact__dnnl_run(intact_context *context, const intact_dnnl_recipe *recipe, void *const *data,
                                const intact_float_keep *keep, bool *done) {
   cache *c;
-  INTACT_TRY(find_cache(context, &c));
-  intact__dnnl_set_threads(context);
+  INTACT_TRY(find_cache(context, intact__thread_index(), &c));
+  intact__dnnl_set_threads(context, recipe->work);
   entry *e = recipe->shape_bytes <= SHAPE_BYTES ? find_entry(context, c, recipe) : NULL;
   *done = e != NULL && e->primitive != NULL;
   if (!*done) return INTACT_OK;
@@ -282,4 +316,36 @@ intact_status intact__dnnl_run(intact_context *context, const intact_dnnl_recipe
   clear_entry(context, e);
   if (status == dnnl_out_of_memory) return intact__no_memory(context, c->workspace_bytes);
   INTACT_FAIL(context, INTERNAL, "", "oneDNN failed with status %d; run without the fast float kernels", (int)status);
+}
+
+typedef struct batch_job {
+  intact_context *context;
+  const intact_dnnl_batch *batch;
+  _Atomic int status; /* the first failure */
+  _Atomic bool refused;
+} batch_job;
+
+static void run_batch_pieces(void *user, int64_t begin, int64_t end) {
+  batch_job *job = user;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t first = i * job->batch->piece, left = job->batch->n - first;
+    bool done = false;
+    const intact_status status =
+        job->batch->run(job->context, job->batch->user, first, left < job->batch->piece ? left : job->batch->piece, &done);
+    if (status != INTACT_OK) atomic_store(&job->status, (int)status);
+    if (!done) atomic_store(&job->refused, true);
+  }
+}
+
+intact_status intact__dnnl_run_batch(intact_context *context, const intact_dnnl_batch *batch, bool *done) {
+  caches *all; /* made here, not by several threads at once */
+  INTACT_TRY(find_caches(context, &all));
+  for (int i = 0; i < all->n; i++) {
+    cache *c;
+    INTACT_TRY(find_cache(context, i, &c));
+  }
+  batch_job job = {.context = context, .batch = batch};
+  intact__parallel(context, (batch->n + batch->piece - 1) / batch->piece, 1, run_batch_pieces, &job);
+  *done = !atomic_load(&job.refused);
+  return (intact_status)atomic_load(&job.status);
 }

@@ -23,6 +23,7 @@ typedef struct intact_dnnl_recipe {
                          dnnl_primitive_desc_t *desc, intact_dnnl_port *ports, int *n_ports);
   const void *shape; /* no padding bytes */
   size_t shape_bytes;
+  int64_t work; /* multiply-accumulates: large ones may use oneDNN's own threads */
 } intact_dnnl_recipe;
 
 /* Runs on data[i] for port i (NULL: port left out). keep (may be NULL) speaks of the weights port. */
@@ -31,7 +32,17 @@ intact_status intact__dnnl_run(intact_context *context, const intact_dnnl_recipe
 
 /* Row-major float32. */
 dnnl_status_t intact__dnnl_plain(dnnl_memory_desc_t *desc, int rank, const int64_t *dims);
-/* Sets the number of threads of the calls that follow on this thread to the context's. */
-void intact__dnnl_set_threads(const intact_context *context);
+/* Sets the number of oneDNN's threads for calls of this thread: the context's for much work outside of our own parallel loops,
+   else one. */
+void intact__dnnl_set_threads(const intact_context *context, int64_t work);
+
+/* A batch of n samples run in pieces of `piece` on the context's threads, one oneDNN thread each. The pieces depend on the work
+   alone, so the results do not depend on the number of threads. */
+typedef struct intact_dnnl_batch {
+  int64_t n, piece;
+  intact_status (*run)(intact_context *context, const void *user, int64_t first, int64_t count, bool *done);
+  const void *user;
+} intact_dnnl_batch;
+intact_status intact__dnnl_run_batch(intact_context *context, const intact_dnnl_batch *batch, bool *done);
 
 #endif

@@ -139,24 +139,61 @@ static conv_shape shape_of(const intact_float_conv *conv, bool biased) {
   return s;
 }
 
+static int64_t sample_work(const intact_float_conv *c) {
+  int64_t work = c->co * (c->ci / c->groups);
+  for (int a = 0; a < 3; a++) work *= c->out[a] * c->kernel[a];
+  return work;
+}
+
+/* A pass over the samples of a batch: forward (from = in, to = out) or backward to the data (from = out, to = in). */
+typedef struct pass {
+  const intact_float_conv *conv;
+  bool forward;
+  const float *from, *w, *bias;
+  float *to;
+  int64_t from_sample, to_sample; /* elements of a sample */
+  const intact_float_keep *keep;
+} pass;
+
+static intact_status run_samples(intact_context *context, const void *user, int64_t first, int64_t count, bool *done) {
+  const pass *p = user;
+  conv_shape s = shape_of(p->conv, p->bias != NULL);
+  s.conv.n = count;
+  const intact_dnnl_recipe recipe = {p->forward ? build_forward : build_backward_data, &s, sizeof s,
+                                     sample_work(p->conv) * count};
+  return intact__dnnl_run(context, &recipe,
+                          (void *[]){input(p->from + first * p->from_sample), input(p->w), p->to + first * p->to_sample,
+                                     input(p->bias)},
+                          p->keep, done);
+}
+
+enum { PIECE_WORK = 1 << 22 };
+
+static intact_status run_pass(intact_context *context, const pass *p, bool *done) {
+  const int64_t work = sample_work(p->conv), piece = work > 0 ? (PIECE_WORK + work - 1) / work : p->conv->n;
+  const intact_dnnl_batch batch = {p->conv->n, piece < 1 ? 1 : piece, run_samples, p};
+  if (p->conv->n <= batch.piece) return run_samples(context, p, 0, p->conv->n, done);
+  return intact__dnnl_run_batch(context, &batch, done);
+}
+
+static int64_t elements(int64_t channels, const int64_t *spatial) { return channels * spatial[0] * spatial[1] * spatial[2]; }
+
 intact_status intact__float_conv_forward(intact_context *context, const intact_float_conv *conv, const float *in,
                                          const float *w, const float *bias, float *out, const intact_float_keep *keep,
                                          bool *done) {
-  conv_shape s = shape_of(conv, bias != NULL);
-  const intact_dnnl_recipe recipe = {build_forward, &s, sizeof s};
-  return intact__dnnl_run(context, &recipe, (void *[]){input(in), input(w), out, input(bias)}, keep, done);
+  const pass p = {conv, true, in, w, bias, out, elements(conv->ci, conv->in), elements(conv->co, conv->out), keep};
+  return run_pass(context, &p, done);
 }
 
 intact_status intact__float_conv_backward_data(intact_context *context, const intact_float_conv *conv, const float *out,
                                                const float *w, float *in, const intact_float_keep *keep, bool *done) {
-  conv_shape s = shape_of(conv, false);
-  const intact_dnnl_recipe recipe = {build_backward_data, &s, sizeof s};
-  return intact__dnnl_run(context, &recipe, (void *[]){input(out), input(w), in}, keep, done);
+  const pass p = {conv, false, out, w, NULL, in, elements(conv->co, conv->out), elements(conv->ci, conv->in), keep};
+  return run_pass(context, &p, done);
 }
 
 intact_status intact__float_conv_backward_weights(intact_context *context, const intact_float_conv *conv, const float *in,
                                                   const float *out, float *w, float *bias, bool *done) {
   conv_shape s = shape_of(conv, bias != NULL);
-  const intact_dnnl_recipe recipe = {build_backward_weights, &s, sizeof s};
+  const intact_dnnl_recipe recipe = {build_backward_weights, &s, sizeof s, sample_work(conv) * conv->n};
   return intact__dnnl_run(context, &recipe, (void *[]){input(in), input(out), w, bias}, NULL, done);
 }

@@ -14,7 +14,7 @@ static void *input(const float *data) {
 
 intact_status intact__float_gemm(intact_context *context, const intact_float_gemm *g, const float *a, const float *b,
                                  float *c) {
-  intact__dnnl_set_threads(context);
+  intact__dnnl_set_threads(context, g->m * g->n * g->k);
   dnnl_status_t status = dnnl_sgemm(g->a_transposed ? 'T' : 'N', g->b_transposed ? 'T' : 'N', g->m, g->n, g->k, g->alpha, a,
                                     g->a_transposed ? g->m : g->k, b, g->b_transposed ? g->k : g->n, g->beta, c, g->n);
   if (status == dnnl_success) return INTACT_OK;
@@ -49,7 +49,8 @@ static dnnl_status_t build_matmul(const void *shape, dnnl_engine_t engine, const
 
 intact_status intact__float_matmul(intact_context *context, const intact_float_matmul *matmul, const float *a,
                                    const float *b, float *c, bool *done) {
-  const intact_dnnl_recipe recipe = {build_matmul, matmul, sizeof *matmul};
+  const intact_dnnl_recipe recipe = {build_matmul, matmul, sizeof *matmul,
+                                     matmul->batch * matmul->m * matmul->n * matmul->k};
   return intact__dnnl_run(context, &recipe, (void *[]){input(a), input(b), c}, NULL, done);
 }
 
@@ -79,7 +80,7 @@ static dnnl_status_t build_softmax(const void *shape, dnnl_engine_t engine, cons
 intact_status intact__float_softmax(intact_context *context, int64_t rows, int64_t length, const float *x, float *y,
                                     bool *done) {
   const rows_shape s = {rows, length, 0, 0};
-  const intact_dnnl_recipe recipe = {build_softmax, &s, sizeof s};
+  const intact_dnnl_recipe recipe = {build_softmax, &s, sizeof s, rows * length};
   return intact__dnnl_run(context, &recipe, (void *[]){input(x), y}, NULL, done);
 }
 
@@ -110,6 +111,6 @@ static dnnl_status_t build_layer_norm(const void *shape, dnnl_engine_t engine, c
 intact_status intact__float_layer_norm(intact_context *context, int64_t rows, int64_t length, float eps, const float *x,
                                        const float *weight, const float *bias, float *y, bool *done) {
   const rows_shape s = {rows, length, weight != NULL, eps};
-  const intact_dnnl_recipe recipe = {build_layer_norm, &s, sizeof s};
+  const intact_dnnl_recipe recipe = {build_layer_norm, &s, sizeof s, rows * length};
   return intact__dnnl_run(context, &recipe, (void *[]){input(x), y, input(weight), input(bias)}, NULL, done);
 }
