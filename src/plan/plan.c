@@ -59,7 +59,10 @@ static intact_status add_look(builder *b, const intact_value *value) {
   void *array = plan->looks;
   INTACT_TRY(grow(b, &array, &b->looks_capacity, plan->n_looks, sizeof *plan->looks));
   plan->looks = array;
-  plan->looks[plan->n_looks++] = (intact_look){.after = plan->n_steps - 1, .value = value};
+  const intact_home home = plan->homes[value->id];
+  const bool last = home.rows < 0;
+  plan->looks[plan->n_looks++] = (intact_look){
+      .after = plan->n_steps - 1, .buffer = last ? home.channels_last : home.rows, .channels_last = last, .value = value};
   return INTACT_OK;
 }
 
@@ -254,10 +257,7 @@ static void find_lifetimes(intact_plan *plan) {
     for (int i = 0; i < step->n_in; i++) read_at(plan, step->in_buffers[i], s);
     if (step->scratch_buffer >= 0) plan->buffers[step->scratch_buffer].first = plan->buffers[step->scratch_buffer].last = s;
   }
-  for (int i = 0; i < plan->n_looks; i++) {
-    const intact_home home = plan->homes[plan->looks[i].value->id];
-    read_at(plan, home.channels_last >= 0 ? home.channels_last : home.rows, plan->looks[i].after);
-  }
+  for (int i = 0; i < plan->n_looks; i++) read_at(plan, plan->looks[i].buffer, plan->looks[i].after);
 }
 
 /* A step that may write over its first operand does so where nobody reads that operand later. */

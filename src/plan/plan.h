@@ -46,9 +46,10 @@ typedef struct intact_home {
   int rows, channels_last;
 } intact_home;
 
-/* After step `after` (-1: before the first) the value can be looked at. */
+/* After step `after` (-1: before the first) the value can be looked at, in the form that its step made. */
 typedef struct intact_look {
-  int after;
+  int after, buffer;
+  bool channels_last;
   const intact_value *value;
 } intact_look;
 

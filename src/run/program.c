@@ -199,14 +199,13 @@ static intact_status run_step(const running *run, intact_planned_step *step) {
 static intact_status show(running *run, int step) {
   const intact_plan *plan = run->plan;
   for (; run->next_look < plan->n_looks && plan->looks[run->next_look].after <= step; run->next_look++) {
-    const intact_value *value = plan->looks[run->next_look].value;
-    const intact_home home = plan->homes[value->id];
-    const bool last = home.channels_last >= 0 && !intact__orders_agree(value);
+    const intact_look *look = &plan->looks[run->next_look];
+    const intact_value *value = look->value;
     intact_tensor *seen = NULL, *rows = NULL;
-    INTACT_TRY(handle_on(run, value, home.channels_last >= 0 ? home.channels_last : home.rows, &seen));
+    INTACT_TRY(handle_on(run, value, look->buffer, &seen));
     intact_status status = INTACT_OK;
     intact_relayout shape;
-    if (last && intact__relayout_of(value, false, &shape)) {
+    if (look->channels_last && intact__relayout_of(value, false, &shape)) {
       status = intact__tensor_create_raw(plan->context, value->dtype, value->rank, value->dims, &rows);
       if (status == INTACT_OK) intact__relayout(&shape, seen->data, rows->data);
     }
