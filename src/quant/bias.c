@@ -59,6 +59,7 @@ intact_status intact__fit_weight_scales(intact_arena *arena, const intact_tensor
     return intact__no_memory(context, n * sizeof *sums);
   }
   int64_t count = 0;
+  bool changed = false;
   double reach = input_reach(x);
   channel_sums(weights, weight, sums);
   for (int64_t c = 0; c < weight->n; c++) {
@@ -69,11 +70,13 @@ intact_status intact__fit_weight_scales(intact_arena *arena, const intact_tensor
     double accumulator = sums[c] * reach;
     if (accumulator > ACCUMULATOR_MAX / 2) accumulator = ACCUMULATOR_MAX / 2;
     scales[c] = smallest_fitting(weight->scale[c], largest, x->scale[0], floor(ACCUMULATOR_MAX - accumulator));
-    count += scales[c] > weight->scale[c];
+    if (!(scales[c] > weight->scale[c])) continue;
+    changed = true;
+    count += sums[c] > 0.0; /* a channel without weights loses nothing */
   }
   intact__free(context, sums);
   made->scale = scales;
-  *fitted = count ? made : weight;
+  *fitted = changed ? made : weight;
   *raised = count;
   return INTACT_OK;
 }

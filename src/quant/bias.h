@@ -8,7 +8,7 @@
 
 /* Raises scales of `weight` (per channel or per tensor, symmetric) so that for every channel
      |bias| / f32(x_scale * w_scale) + sum |w_q| * max |x_q - x_zero_point| <= 2^31 - 1.
-   Each scale becomes the smallest float32 that satisfies it; *raised counts the channels. A channel whose accumulator alone
+   Each scale becomes the smallest float32 that satisfies it; *raised counts those channels that have weights. A channel whose accumulator alone
    needs more than half of the range keeps half of it for the bias. *fitted is new in the arena, or `weight` itself when
    nothing had to change. */
 intact_status intact__fit_weight_scales(intact_arena *arena, const intact_tensor *weights, const intact_qparams *weight,

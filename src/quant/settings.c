@@ -89,12 +89,14 @@ intact_status intact__spec_set(intact_graph *graph, const intact_quantize_option
                 intact_dtype_text(options->activations));
   intact_quant_spec activation = {.dtype = options->activations, .scheme = INTACT_PER_TENSOR_AFFINE, .axis = -1};
   /* Weights lie on -127..127: the same grid on both sides of zero, and no pair of products of the integer kernels can leave
-     the range that symmetric kernels of other runtimes assume. */
+     the range that symmetric kernels of other runtimes assume. Scales may be tiny (PyTorch's observers stop at 2^-23): a channel
+     of tiny weights keeps its 8 bits, and where a bias needs more, its scale is raised. */
   intact_quant_spec weight = {.dtype = INTACT_S8,
                               .quant_min = -127,
                               .quant_max = 127,
                               .scheme = INTACT_PER_CHANNEL_SYMMETRIC,
-                              .axis = 0};
+                              .axis = 0,
+                              .eps = 0x1p-100};
   intact_quant_spec weight_tensor = weight;
   weight_tensor.scheme = INTACT_PER_TENSOR_SYMMETRIC;
   weight_tensor.axis = -1;
