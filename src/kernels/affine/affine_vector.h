@@ -153,6 +153,7 @@ void KERNEL(intact_histogram_f32)(const float *x, int64_t n, const intact_bins *
   const vf left = v_set(bins->left), right = v_set(bins->right), number = v_set((float)bins->n);
   const vf width = v_set(bins->right - bins->left);
   const vi last = i_set(bins->n - 1);
+  uint32_t *const t0 = tables, *const t1 = t0 + bins->n, *const t2 = t1 + bins->n, *const t3 = t2 + bins->n;
   int32_t index[2 * W];
   int64_t i = 0;
   for (; i + 2 * W <= n; i += 2 * W) {
@@ -165,10 +166,10 @@ void KERNEL(intact_histogram_f32)(const float *x, int64_t n, const intact_bins *
     i_store(index, i_min(i_trunc(v_div(v_mul(v_sub(a, left), number), width)), last));
     i_store(index + W, i_min(i_trunc(v_div(v_mul(v_sub(b, left), number), width)), last));
     INTACT_UNROLL for (int k = 0; k < 2 * W; k += INTACT_HISTOGRAM_TABLES) {
-      tables[index[k]]++;
-      tables[bins->n + index[k + 1]]++;
-      tables[2 * bins->n + index[k + 2]]++;
-      tables[3 * bins->n + index[k + 3]]++;
+      t0[index[k]]++;
+      t1[index[k + 1]]++;
+      t2[index[k + 2]]++;
+      t3[index[k + 3]]++;
     }
   }
   if (i < n) SCALAR(intact_histogram_f32)(x + i, n - i, bins, tables);
