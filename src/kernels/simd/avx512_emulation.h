@@ -35,6 +35,15 @@ INTACT_EMULATE __m512i intact__cvtps_epi32(__m512 a) {
   return _mm512_loadu_si512(out);
 }
 
+/* Toward zero; out of range and NaN give -2^31. */
+INTACT_EMULATE __m512i intact__cvttps_epi32(__m512 a) {
+  float in[16];
+  int32_t out[16];
+  memcpy(in, &a, sizeof in);
+  for (int i = 0; i < 16; i++) out[i] = in[i] >= -0x1p31f && in[i] < 0x1p31f ? (int32_t)in[i] : INT32_MIN;
+  return _mm512_loadu_si512(out);
+}
+
 INTACT_EMULATE __m128i intact__cvtepi32_epi8(__m512i a) {
   int32_t in[16];
   uint8_t out[16];
@@ -45,6 +54,14 @@ INTACT_EMULATE __m128i intact__cvtepi32_epi8(__m512i a) {
 
 INTACT_EMULATE __m512i intact__cvtepu8_epi32(__m128i a) {
   uint8_t in[16];
+  int32_t out[16];
+  memcpy(in, &a, sizeof in);
+  for (int i = 0; i < 16; i++) out[i] = in[i];
+  return _mm512_loadu_si512(out);
+}
+
+INTACT_EMULATE __m512i intact__cvtepi8_epi32(__m128i a) {
+  int8_t in[16];
   int32_t out[16];
   memcpy(in, &a, sizeof in);
   for (int i = 0; i < 16; i++) out[i] = in[i];
@@ -83,6 +100,8 @@ INTACT_EMULATE __m128i intact__maskz_loadu_epi8_128(uint64_t mask, const void *f
 
 #define _mm512_cvtepi32_ps intact__cvtepi32_ps
 #define _mm512_cvtps_epi32 intact__cvtps_epi32
+#define _mm512_cvttps_epi32 intact__cvttps_epi32
+#define _mm512_cvtepi8_epi32 intact__cvtepi8_epi32
 #define _mm512_cvtepi32_epi8 intact__cvtepi32_epi8
 #define _mm512_cvtepu8_epi32 intact__cvtepu8_epi32
 #define _mm512_cvtepu8_epi16 intact__cvtepu8_epi16
