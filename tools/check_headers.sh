@@ -8,9 +8,9 @@ count=0
 for header in include/intact/*.h; do
   for c in gcc clang; do
     command -v $c >/dev/null || continue
-    $c -std=c17 $flags -x c "$header"
+    printf '#include "%s"\ntypedef int used;\n' "$PWD/$header" | $c -std=c17 $flags -x c -
     case $c in gcc) cxx=g++ ;; *) cxx=clang++ ;; esac
-    $cxx -std=c++17 $flags -x c++ "$header"
+    printf '#include "%s"\n' "$PWD/$header" | $cxx -std=c++17 $flags -x c++ -
     count=$((count + 2))
   done
 done

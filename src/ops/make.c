@@ -137,11 +137,19 @@ static intact_status cast_infer(intact_infer *infer) {
   return intact__infer_result(infer, 0, wanted_dtype(infer->node, like != NULL ? like->dtype : x->dtype), x->rank, x->dims);
 }
 
+static bool is_float8(intact_dtype dtype) { return intact_dtype_is_float(dtype) && intact_dtype_bits(dtype) == 8; }
+
 static intact_status cast_eval(const intact_call *call) {
   const intact_tensor *like = intact__operand(call, 1);
   intact_dtype dtype = wanted_dtype(call->node, like != NULL ? like->dtype : call->operands[0]->dtype);
   intact_tensor *y = NULL;
   INTACT_TRY(intact__as_dtype(call->operands[0], dtype, &y));
+  if (is_float8(dtype) && intact__attr_int(call->node, "saturate") != 0) {
+    for (int64_t i = 0; i < y->count; i++) {
+      const float x = (float)intact__tensor_get_f64(call->operands[0], i);
+      ((uint8_t *)y->data)[i] = intact__f32_to_f8(dtype, x, true);
+    }
+  }
   return intact__give_result(call, 0, dtype, y);
 }
 
@@ -157,9 +165,11 @@ static intact_status cast_grad(intact_grad *grad) {
 const intact_op intact_op_cast = {
     .name = "cast",
     .doc =
-        "y = x in another element type (of attribute dtype, else of operand like); to integers cut towards 0 and saturated.",
+        "y = x in another element type (of attribute dtype, else of operand like); to integers cut towards 0 and saturated, to "
+        "float8 saturated (saturate = false: infinity or NaN, as torch casts).",
     .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"like", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_A_DTYPE_OR_NONE("dtype"))},
+               INTACT_RESULTS("y"),
+               INTACT_ATTRS(INTACT_A_DTYPE_OR_NONE("dtype"), {.name = "saturate", .type = INTACT_ATTR_BOOL, .i = 1})},
     .infer = cast_infer,
     .eval_f32 = cast_eval,
     .grad = cast_grad,
@@ -174,7 +184,7 @@ const intact_op intact_op_cast = {
         INTACT_ATEN_AS("to.device", "device=,dtype=dtype,non_blocking=,copy=,memory_format=", NULL),
         INTACT_ATEN_AS("_to_copy", "dtype=dtype,layout=,device=,pin_memory=,non_blocking=,memory_format=", NULL),
         INTACT_ATEN("type_as"), INTACT_ATEN_AS("to.other", "non_blocking=,copy=,memory_format=", NULL),
-        INTACT_ONNX_AS("Cast", "to=dtype,saturate=", NULL), INTACT_ONNX_AS("CastLike", "saturate=", NULL),
+        INTACT_ONNX_AS("Cast", "to=dtype,saturate=saturate", NULL), INTACT_ONNX_AS("CastLike", "saturate=saturate", NULL),
         INTACT_OPENVINO_AS("Convert", "destination_type=dtype", NULL)),
 };
 

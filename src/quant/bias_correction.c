@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
-#include "quant/layer.h"
+#include "quant/quant_layer.h"
 
 enum { MAX_SAMPLES = 128, MIN_SAMPLES = 8, WORK_BYTES = 48 << 20 };
 

@@ -6,7 +6,7 @@
 
 #include "graph/quantizer.h"
 #include "quant/channel_map.h"
-#include "quant/layer.h"
+#include "quant/quant_layer.h"
 #include "quant/stream.h"
 
 enum { MAX_READERS = 16, MAX_SWEEPS = 10, RANGE_SAMPLES = 256 };

@@ -327,7 +327,8 @@ intact_status conf_handle_observer_qparams(conf_case *c) {
     }
   }
   if (status == INTACT_OK) status = conf_result_f64(c, INTACT_F32, 1, &n, scale, "scale");
-  if (status == INTACT_OK) status = conf_result_f64(c, real ? INTACT_F32 : symmetric || isinf(intact__f32(low)[0]) ? INTACT_S64 : INTACT_S32, 1, &n, zero, "zero_point");
+  const intact_dtype whole = symmetric || isinf(intact__f32(low)[0]) ? INTACT_S64 : INTACT_S32;
+  if (status == INTACT_OK) status = conf_result_f64(c, real ? INTACT_F32 : whole, 1, &n, zero, "zero_point");
   intact__arena_fini(&arena);
   return status;
 }

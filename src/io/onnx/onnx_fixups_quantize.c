@@ -66,8 +66,11 @@ static intact_status quantize_by_arithmetic(intact_onnx_node *node, intact_value
     INTACT_TRY(intact__node_infer(clamp));
     value = clamp->results[0];
   }
+  int64_t saturate;
+  INTACT_TRY(intact__onnx_attr_int(node, "saturate", 1, &saturate));
   INTACT_TRY(intact__onnx_make_as(node, "cast", 1, &value));
   intact__attr_set_int(node->made, "dtype", dtype);
+  intact__attr_set_int(node->made, "saturate", saturate != 0);
   return INTACT_OK;
 }
 

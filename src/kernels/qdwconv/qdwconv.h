@@ -4,7 +4,8 @@
      acc[p][c] = bias[c] + sum over taps of (x[p at tap][c] - zero_x) * w[c][tap]       modulo 2^32; padding counts 0
      y = round8(f32(acc) * scale[c])                                                    rule f32_rne
 
-   Work is cut into bands of output lines, a band into blocks of channels. A block's input is copied into groups of `rows` neighbouring input rows whose elements
+   Work is cut into bands of output lines, a band into blocks of channels. A block's input is copied into groups of
+   `rows` neighbouring input rows whose elements
    stand side by side, channel by channel, so that one multiply-add sums several taps of a column. A group starts every
    `group_step` rows. Which rows of a group belong to the kernel depends on the line: each of the group_step phases has weights
    of its own, with zeros where a row is not the kernel's. */

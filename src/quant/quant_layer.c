@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layer (convolution, linear, product with constant weights) seen through its op row: where its channels are. */
-#include "quant/layer.h"
+#include "quant/quant_layer.h"
 
 /* The only operand of a role; -1: none, or several. */
 static int only_operand(const intact_op *op, intact_role role) {
