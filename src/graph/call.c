@@ -19,7 +19,10 @@ intact_status intact__call_result(const intact_call *call, int i, intact_dtype d
 }
 
 intact_status intact__call_body(const intact_call *call, int body, const intact_tensor *const *inputs, intact_tensor **outputs) {
-  return intact__interpret(call->node->bodies[body], inputs, call->options, outputs);
+  const intact_interp_options *options = call->options;
+  const intact_graph *graph = call->node->bodies[body];
+  if (options != NULL && options->run_body != NULL) return options->run_body(options->run_body_user, graph, inputs, outputs);
+  return intact__interpret(graph, inputs, options, outputs);
 }
 
 intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor) {

@@ -174,15 +174,21 @@ static intact_status copy_annotations(copier *c) {
   return INTACT_OK;
 }
 
+/* Those of the outermost graph: a body may be copied alone. */
+static intact_status copy_symbols(const intact_graph *from, intact_graph *to) {
+  while (from->parent != NULL) from = from->parent;
+  for (int i = 0; i < from->n_symbols; i++)
+    if (intact__graph_symbol(to, from->symbols[i]) != -1 - (int64_t)i) return intact__no_memory(to->context, 0);
+  return INTACT_OK;
+}
+
 static intact_status copy_content(copier *c) {
   const intact_graph *from = c->from;
   intact_graph *to = c->to;
   to->stage = from->stage;
   INTACT_TRY(copy_text(to, from->requantize, &to->requantize));
   for (int i = 0; i < from->n_meta; i++) INTACT_TRY(intact__graph_add_meta(to, from->meta[2 * i], from->meta[2 * i + 1]));
-  if (from->parent == NULL)
-    for (int i = 0; i < from->n_symbols; i++)
-      if (intact__graph_symbol(to, from->symbols[i]) != -1 - (int64_t)i) return intact__no_memory(to->context, 0);
+  if (to->parent == NULL) INTACT_TRY(copy_symbols(from, to));
   for (int i = 0; i < from->n_inputs; i++) {
     const intact_value *input = from->inputs[i];
     intact_value **value = &c->values[input->id];

@@ -163,6 +163,9 @@ typedef struct intact_interp_options {
   intact_tap_fn tap;  /* NULL: none */
   void *tap_user;
   bool observe;       /* nodes with an observer update its state with operand 0 before they are evaluated */
+  /* Runs the bodies of nodes; NULL: by interpretation with these options. */
+  intact_status (*run_body)(void *user, const intact_graph *body, const intact_tensor *const *inputs, intact_tensor **outputs);
+  void *run_body_user;
 } intact_interp_options;
 intact_status intact__interpret(const intact_graph *graph, const intact_tensor *const *inputs,
                                 const intact_interp_options *options, intact_tensor **outputs);
@@ -172,5 +175,8 @@ bool intact__node_on_integers(const intact_node *node);
    quantized after, unless the op is declared to work on integers (op->on_integers). results[] become owned by the caller. */
 intact_status intact__eval_node(const intact_node *node, const intact_tensor *const *operands, bool fast,
                                 intact_tensor **results);
+/* The same by options (fast, run_body; taps are the caller's business). */
+intact_status intact__eval_node_with(const intact_node *node, const intact_tensor *const *operands,
+                                     const intact_interp_options *options, intact_tensor **results);
 
 #endif

@@ -65,8 +65,8 @@ static void destroy_all(intact_tensor **tensors, int n) {
   }
 }
 
-static intact_status eval_with(const intact_node *node, const intact_tensor *const *operands,
-                               const intact_interp_options *options, intact_tensor **results) {
+intact_status intact__eval_node_with(const intact_node *node, const intact_tensor *const *operands,
+                                     const intact_interp_options *options, intact_tensor **results) {
   intact_context *context = node->graph->context;
   const bool on_integers = intact__node_on_integers(node), fast = options->fast && node->op->eval_fast != NULL;
   const intact_tensor **given = intact__alloc_zeroed(context, 2 * (size_t)node->n_operands + 1, sizeof *given);
@@ -100,7 +100,7 @@ done:
 intact_status intact__eval_node(const intact_node *node, const intact_tensor *const *operands, bool fast,
                                 intact_tensor **results) {
   const intact_interp_options options = {.fast = fast};
-  return eval_with(node, operands, &options, results);
+  return intact__eval_node_with(node, operands, &options, results);
 }
 
 /* ---- a graph ---- */
@@ -131,7 +131,7 @@ static intact_status run_node(interp *run, const intact_node *node, const intact
   }
   if (run->options->observe && node->observation != NULL)
     INTACT_TRY(intact__observation_update(node->observation, operands[0]));
-  INTACT_TRY(eval_with(node, operands, run->options, results));
+  INTACT_TRY(intact__eval_node_with(node, operands, run->options, results));
   intact_status status = INTACT_OK;
   for (int i = 0; i < node->n_results; i++) {
     assert(results[i] != NULL);

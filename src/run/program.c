@@ -11,6 +11,13 @@
 
 enum { PLANS_KEPT = 8 };
 
+/* The program of a body of a planned graph's node. */
+typedef struct body_program {
+  const intact_plan *plan; /* whose graph the body belongs to */
+  const intact_graph *body;
+  intact_program *program;
+} body_program;
+
 struct intact_program {
   intact_context *context;
   intact_graph *graph; /* with open shapes */
@@ -18,6 +25,8 @@ struct intact_program {
   int n_plans;
   uint8_t *memory; /* activation arena of all plans: one runs at a time */
   size_t memory_bytes;
+  body_program *bodies;
+  size_t n_bodies, bodies_capacity;
   bool time_steps;
 };
 
@@ -48,13 +57,12 @@ static intact_status to_runnable(intact_graph *graph) {
 #endif
 }
 
-intact_status intact_program_create(const intact_graph *graph, intact_program **program) {
+static intact_status create_program(const intact_graph *graph, intact_program **program) {
   intact_context *context = graph->context;
   intact_program *made = intact__alloc_zeroed(context, 1, sizeof *made);
   if (made == NULL) return intact__no_memory(context, sizeof *made);
   made->context = context;
-  intact_status status = intact_graph_verify(graph);
-  if (status == INTACT_OK) status = intact_graph_copy(graph, &made->graph);
+  intact_status status = intact_graph_copy(graph, &made->graph);
   if (status == INTACT_OK) status = to_runnable(made->graph);
   if (status != INTACT_OK) {
     intact_program_destroy(made);
@@ -62,6 +70,11 @@ intact_status intact_program_create(const intact_graph *graph, intact_program **
   }
   *program = made;
   return INTACT_OK;
+}
+
+intact_status intact_program_create(const intact_graph *graph, intact_program **program) {
+  INTACT_TRY(intact_graph_verify(graph));
+  return create_program(graph, program);
 }
 
 intact_status intact_program_load(intact_context *context, const char *path, intact_program **program) {
@@ -72,9 +85,24 @@ intact_status intact_program_load(intact_context *context, const char *path, int
   return status;
 }
 
+/* Lets go of a plan and of the programs of its bodies. */
+static void drop_plan(intact_program *program, intact_plan *plan) {
+  size_t kept = 0;
+  for (size_t i = 0; i < program->n_bodies; i++) {
+    if (program->bodies[i].plan == plan) {
+      intact_program_destroy(program->bodies[i].program);
+    } else {
+      program->bodies[kept++] = program->bodies[i];
+    }
+  }
+  program->n_bodies = kept;
+  intact__plan_destroy(plan);
+}
+
 void intact_program_destroy(intact_program *program) {
   if (program == NULL) return;
-  for (int i = 0; i < program->n_plans; i++) intact__plan_destroy(program->plans[i]);
+  for (int i = 0; i < program->n_plans; i++) drop_plan(program, program->plans[i]);
+  intact__free(program->context, program->bodies);
   intact_graph_destroy(program->graph);
   intact__free(program->context, program->memory);
   intact__free(program->context, program);
@@ -102,7 +130,7 @@ static intact_status find_plan(intact_program *program, const intact_tensor *con
   }
   intact_plan *made = NULL;
   INTACT_TRY(intact__plan_create(program->graph, inputs, &made));
-  if (program->n_plans == PLANS_KEPT) intact__plan_destroy(program->plans[--program->n_plans]);
+  if (program->n_plans == PLANS_KEPT) drop_plan(program, program->plans[--program->n_plans]);
   memmove(&program->plans[1], &program->plans[0], (size_t)program->n_plans * sizeof program->plans[0]);
   program->plans[0] = made;
   program->n_plans++;
@@ -167,7 +195,22 @@ static intact_status keep_dynamic(const running *run, const intact_planned_step 
   return INTACT_OK;
 }
 
-static intact_status run_dynamic(const running *run, const intact_planned_step *step) {
+/* Bodies are programs of their own, planned at their first run. */
+static intact_status run_body(void *user, const intact_graph *body, const intact_tensor *const *inputs, intact_tensor **outputs) {
+  const running *run = user;
+  intact_program *program = run->program;
+  for (size_t i = 0; i < program->n_bodies; i++)
+    if (program->bodies[i].body == body) return intact_program_run(program->bodies[i].program, inputs, outputs);
+  void *array = program->bodies;
+  INTACT_TRY(intact__reserve(program->context, &array, &program->bodies_capacity, program->n_bodies + 1, sizeof *program->bodies));
+  program->bodies = array;
+  intact_program *made = NULL;
+  INTACT_TRY(create_program(body, &made));
+  program->bodies[program->n_bodies++] = (body_program){run->plan, body, made};
+  return intact_program_run(made, inputs, outputs);
+}
+
+static intact_status run_dynamic(running *run, const intact_planned_step *step) {
   const intact_node *node = step->step.node;
   intact_context *context = run->program->context;
   const size_t n = (size_t)node->n_operands + (size_t)node->n_results;
@@ -177,7 +220,8 @@ static intact_status run_dynamic(const running *run, const intact_planned_step *
   intact_status status = INTACT_OK;
   for (int i = 0; i < node->n_operands; i++)
     if (node->operands[i] != NULL) INTACT_TRY_TO(done, handle_on(run, node->operands[i], step->in_buffers[i], &tensors[i]));
-  INTACT_TRY_TO(done, intact__eval_node(node, (const intact_tensor *const *)tensors, true, results));
+  const intact_interp_options options = {.fast = true, .run_body = run_body, .run_body_user = run};
+  INTACT_TRY_TO(done, intact__eval_node_with(node, (const intact_tensor *const *)tensors, &options, results));
   status = keep_dynamic(run, step, results);
 done:
   for (size_t i = 0; i < n; i++) intact_tensor_destroy(tensors[i]);
@@ -185,7 +229,7 @@ done:
   return status;
 }
 
-static intact_status run_step(const running *run, intact_planned_step *step) {
+static intact_status run_step(running *run, intact_planned_step *step) {
   if (step->kind == INTACT_STEP_DYNAMIC) return run_dynamic(run, step);
   for (int i = 0; i < step->n_in; i++) step->in[i] = address(run, step->in_buffers[i]);
   for (int i = 0; i < step->n_out; i++) step->out[i] = address(run, step->out_buffers[i]);

@@ -187,6 +187,97 @@ static void test_float_among_integers(void **state) {
   intact_graph_destroy(n.graph);
 }
 
+static const char control_flow[] =
+    "intact graph 1\n"
+    "name \"control\"\n"
+    "stage integer\n"
+    "requantize f32_rne\n"
+    "symbols N\n"
+    "input c: bool[]\n"
+    "input x: f32[N,2]\n"
+    "input times: s64[]\n"
+    "constant yes: bool[]{1}\n"
+    "q: u8[N,2] q{per_tensor_affine 0..255 scale=0.03 zero=128} = quantize(x)\n"
+    "y: f32[N,2] = if(c, q) .bodies=2\n"
+    "  body \"then\"\n"
+    "  input a: f32[N,2]\n"
+    "  constant w: s8[2,2]{10, -20, 30, 40} q{per_tensor_symmetric -127..127 scale=0.02 zero=0}\n"
+    "  qa: u8[N,2] q{per_tensor_affine 0..255 scale=0.03 zero=128} = quantize(a)\n"
+    "  l: u8[N,2] q{per_tensor_affine 0..255 scale=0.05 zero=100} = linear(qa, w, _)\n"
+    "  b: f32[N,2] = dequantize(l)\n"
+    "  output b\n"
+    "  end\n"
+    "  body \"else\"\n"
+    "  input a: f32[N,2]\n"
+    "  b: f32[N,2] = neg(a)\n"
+    "  output b\n"
+    "  end\n"
+    "z: f32[N,2] = loop(times, yes, y) carried=1 .bodies=1\n"
+    "  body \"round\"\n"
+    "  input i: s64[]\n"
+    "  input go: bool[]\n"
+    "  input v: f32[N,2]\n"
+    "  w: f32[N,2] = add(v, v)\n"
+    "  output go\n"
+    "  output w\n"
+    "  end\n"
+    "r: f32[N,2] = relu(z)\n"
+    "output r\n"
+    "output z\n";
+
+/* Branches and loops: bodies run as programs of their own. */
+static void test_control_flow(void **state) {
+  (void)state;
+  net n = net_create(context, INTACT_STAGE_FLOAT);
+  intact_graph *graph = NULL;
+  intact_program *program;
+  assert_ok(context, intact_graph_parse(context, control_flow, &graph));
+  assert_ok(context, intact_program_create(graph, &program));
+  for (int round = 0; round < 6; round++) {
+    const int64_t times = round % 4;
+    const uint8_t condition = round % 2;
+    intact_tensor *inputs[3], *expected[2], *got[2];
+    assert_ok(context, intact_tensor_borrow(context, INTACT_BOOL, 0, NULL, &condition, &inputs[0]));
+    inputs[1] = net_random_tensor(&n, 2, (const int64_t[]){1 + round / 2, 2}, -2, 2);
+    assert_ok(context, intact_tensor_borrow(context, INTACT_S64, 0, NULL, &times, &inputs[2]));
+    assert_ok(context, intact_graph_interpret(graph, (const intact_tensor *const *)inputs, false, expected));
+    assert_ok(context, intact_program_run(program, (const intact_tensor *const *)inputs, got));
+    for (int i = 0; i < 2; i++) assert_true(differences(expected[i], got[i], 0) == 0);
+    destroy_all(2, expected);
+    destroy_all(2, got);
+    destroy_all(3, inputs);
+  }
+  intact_program_destroy(program);
+  intact_graph_destroy(graph);
+  intact_graph_destroy(n.graph);
+}
+
+/* nonzero gives as many rows as the data have: what follows takes its shape from the run. */
+static void test_shapes_that_depend_on_data(void **state) {
+  (void)state;
+  net n = net_create(context, INTACT_STAGE_FLOAT);
+  intact_value *x = net_input(&n, "x", 1, (const int64_t[]){5});
+  intact_value *r = net_unary(&n, &intact_op_relu, x, 0, 0);
+  intact_value *z = net_unary(&n, &intact_op_nonzero, r, 0, 0);
+  intact_value *w = net_binary(&n, &intact_op_add, z, z, 0, 0);
+  net_outputs(&n, 2, (intact_value *[]){w, r});
+  intact_program *program;
+  assert_ok(context, intact_program_create(n.graph, &program));
+  const float cases[][5] = {{1, -1, 2, 0, 3}, {-1, -1, -1, -1, -1}, {1, 1, 1, 1, 1}};
+  const int64_t rows[] = {3, 0, 5};
+  for (int i = 0; i < 3; i++) {
+    intact_tensor *in, *out[2];
+    assert_ok(context, intact_tensor_borrow(context, INTACT_F32, 1, (const int64_t[]){5}, cases[i], &in));
+    assert_ok(context, intact_program_run(program, (const intact_tensor *[]){in}, out));
+    assert_int_equal(out[0]->dims[0], rows[i]);
+    if (i == 0) assert_int_equal(intact__tensor_get_s64(out[0], 2), 8);
+    destroy_all(2, out);
+    intact_tensor_destroy(in);
+  }
+  intact_program_destroy(program);
+  intact_graph_destroy(n.graph);
+}
+
 static void test_refusals(void **state) {
   (void)state;
   net n = make_network();
@@ -235,6 +326,8 @@ int main(void) {
       cmocka_unit_test(test_threads),
       cmocka_unit_test(test_float_graph_and_odd_outputs),
       cmocka_unit_test(test_float_among_integers),
+      cmocka_unit_test(test_control_flow),
+      cmocka_unit_test(test_shapes_that_depend_on_data),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_memory_is_shared),
   };

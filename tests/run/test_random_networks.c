@@ -220,7 +220,7 @@ static void test_networks(void **state) {
   (void)state;
   const char *rounds = getenv("INTACT_TEST_ROUNDS");
   const uint64_t start = test_random_start();
-  for (int64_t i = 0; i < (rounds ? atoll(rounds) : 200); i++) check_network(start + (uint64_t)i * 7919);
+  for (int64_t i = 0; i < (rounds ? atoll(rounds) : 80); i++) check_network(start + (uint64_t)i * 7919);
 }
 
 int main(void) {
