@@ -12,6 +12,7 @@ configure_package_config_file(cmake/intact-config.cmake.in ${CMAKE_BINARY_DIR}/i
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/intact-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/intact-config.cmake ${CMAKE_BINARY_DIR}/intact-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/intact)
+file(RELATIVE_PATH intact_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/intact.pc.in ${CMAKE_BINARY_DIR}/intact.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/intact.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES docs/intact.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
