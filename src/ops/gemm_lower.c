@@ -211,11 +211,11 @@ static intact_status pack_dense(const intact_lower *lower, const gemm_node *g, g
   int64_t *segments = NULL;
   uint8_t *packed = NULL;
   int threads = intact_context_threads(lower->context);
-  const intact_qgemm_kernel *kernel = intact__qgemm_pick(lower->isa_set);
-  if (!intact__qgemm_plan(kernel, &g->shape, intact__qgemm_parts(&g->shape, weights), threads, &s->plan))
+  const intact_qgemm_kernel *kernel = intact__qgemm_pick(lower->isa_set, &g->shape, weights);
+  if (!intact__qgemm_plan(kernel, &g->shape, threads, &s->plan))
     INTACT_FAIL(lower->context, OVERFLOW, lower->node->name, "%s: its sizes overflow", lower->node->op->name);
   INTACT_TRY(INTACT_LOWER_NEW(lower, s->plan.n_segments, &segments));
-  INTACT_TRY(INTACT_LOWER_NEW(lower, intact__qgemm_packed_bytes(&s->plan), &packed));
+  INTACT_TRY(INTACT_LOWER_NEW(lower, intact__qgemm_packed_bytes(&s->plan, weights), &packed));
   intact__qgemm_pack(&s->plan, weights, segments, packed);
   s->thread_scratch = s->plan.scratch_bytes;
   lower->step->kernel = kernel->name;

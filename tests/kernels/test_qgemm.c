@@ -129,10 +129,9 @@ static void check(const problem *p, const intact_qgemm_plan *plan, const void *y
 static void run_case(const conv_case *c, const intact_qgemm_kernel *kernel, uint64_t *random) {
   problem p = make(c, random);
   intact_qgemm_plan plan;
-  int parts = intact__qgemm_parts(&p.shape, &p.weights);
-  assert_true(intact__qgemm_plan(kernel, &p.shape, parts, c->threads, &plan));
+  assert_true(intact__qgemm_plan(kernel, &p.shape, c->threads, &plan));
   int64_t *segments = test_malloc((size_t)plan.n_segments * sizeof *segments);
-  uint8_t *packed = aligned_alloc(64, intact__qgemm_packed_bytes(&plan));
+  uint8_t *packed = aligned_alloc(64, intact__qgemm_packed_bytes(&plan, &p.weights));
   uint8_t *scratch = aligned_alloc(64, plan.scratch_bytes);
   size_t bytes = (size_t)p.n_y * (p.shape.output == INTACT_QGEMM_S32 ? 4 : 1);
   uint8_t *y = test_malloc(bytes + 16);
@@ -222,9 +221,9 @@ static void test_published_sums(void **state) {
                                     .y_max = 255, .output = s32 ? INTACT_QGEMM_S32 : INTACT_QGEMM_8BIT};
         intact_qgemm_weights weights = {cases[i].w, false, cases[i].k, 1, 1, NULL, NULL, &scale};
         intact_qgemm_plan plan;
-        assert_true(intact__qgemm_plan(rows[r], &shape, 1, 1, &plan));
+        assert_true(intact__qgemm_plan(rows[r], &shape, 1, &plan));
         int64_t segment[1];
-        uint8_t *packed = aligned_alloc(64, intact__qgemm_packed_bytes(&plan)), *scratch = aligned_alloc(64, plan.scratch_bytes);
+        uint8_t *packed = aligned_alloc(64, intact__qgemm_packed_bytes(&plan, &weights)), *scratch = aligned_alloc(64, plan.scratch_bytes);
         int32_t y = 0;
         intact__qgemm_pack(&plan, &weights, segment, packed);
         intact__qgemm_run(&plan, cases[i].x, &y, scratch, 0, plan.n_bands);

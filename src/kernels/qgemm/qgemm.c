@@ -5,19 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64, MACS_WANTED = 1 << 18 };
-
-const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set) {
-  static const intact_qgemm_kernel *const rows[] = {
-#define INTACT_KERNEL(family, name, isa) &name,
-#include "kernels/qgemm/qgemm.def"
-#undef INTACT_KERNEL
-  };
-  size_t n = sizeof rows / sizeof rows[0];
-  for (size_t i = 0; i < n; i++)
-    if (INTACT_HAS_ISA(isa_set, rows[i]->isa)) return rows[i];
-  return rows[n - 1];
-}
+enum { COPY_BYTES_WANTED = 96 * 1024, SLACK_BYTES = 64, MACS_WANTED = 1 << 18, EXTRA_STEPS_WORTH = 5 };
 
 static int64_t taps_of(const intact_qgemm_shape *shape) {
   return shape->axis[0].kernel * shape->axis[1].kernel * shape->axis[2].kernel;
@@ -64,7 +52,7 @@ static void find_segments(intact_qgemm_plan *plan) {
   }
   plan->segment_length = plan->run_taps * shape->in_channels;
   plan->steps = ceil_div(plan->segment_length, plan->kernel->depth);
-  plan->n_segments = taps_of(shape) / plan->run_taps * plan->parts;
+  plan->n_segments = taps_of(shape) / plan->run_taps;
 }
 
 /* How many output lines a band has: the copy stays within COPY_BYTES_WANTED, and there is a band for each thread. */
@@ -102,12 +90,6 @@ static int panel_width(const intact_qgemm_kernel *kernel, int64_t left) {
   return width;
 }
 
-static size_t panel_bytes(const intact_qgemm_plan *plan, int width) {
-  size_t weights = (size_t)(plan->n_segments * plan->steps * plan->kernel->depth) * (size_t)width;
-  size_t bytes = (size_t)width * (sizeof(int32_t) + sizeof(float)) + weights;
-  return (bytes + 63) / 64 * 64;
-}
-
 static bool fits(const intact_qgemm_shape *shape) {
   int64_t bytes = 4;
   for (int i = 0; i < 3; i++) {
@@ -119,10 +101,9 @@ static bool fits(const intact_qgemm_shape *shape) {
   return mul(&bytes, shape->batch) && mul(&bytes, shape->groups) && mul(&bytes, channels + 64);
 }
 
-bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_shape *shape, int parts, int threads,
-                        intact_qgemm_plan *plan) {
+bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_shape *shape, int threads, intact_qgemm_plan *plan) {
   if (!fits(shape)) return false;
-  *plan = (intact_qgemm_plan){.kernel = kernel, .shape = *shape, .parts = parts};
+  *plan = (intact_qgemm_plan){.kernel = kernel, .shape = *shape};
   if (is_pointwise(shape)) collapse(&plan->shape);
   const intact_conv_axis *a = plan->shape.axis;
   bool padded = false;
@@ -143,19 +124,12 @@ bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_sh
     plan->copy_bytes = (plan->copy_bytes + 63) / 64 * 64;
   }
   plan->scratch_bytes = plan->copy_bytes + ((size_t)plan->band_pixels * sizeof(void *) + 63) / 64 * 64;
-  for (int64_t n = 0; n < plan->shape.out_channels;) {
-    int width = panel_width(kernel, plan->shape.out_channels - n);
-    plan->group_bytes += panel_bytes(plan, width);
-    n += width;
-  }
   plan->round = intact__round8(shape->y_signed, shape->zero_y, shape->y_min, shape->y_max);
   plan->y_stride = plan->shape.groups * plan->shape.out_channels;
   return true;
 }
 
-size_t intact__qgemm_packed_bytes(const intact_qgemm_plan *plan) {
-  return plan->group_bytes * (size_t)plan->shape.groups;
-}
+/* ---- packing ---- */
 
 static int32_t weight_at(const intact_qgemm_weights *weights, int64_t channel, int64_t tap, int64_t c) {
   int64_t i = channel * weights->n_stride + tap * weights->tap_stride + c * weights->c_stride;
@@ -163,81 +137,188 @@ static int32_t weight_at(const intact_qgemm_weights *weights, int64_t channel, i
   return weights->zero != NULL ? w - weights->zero[channel] : w;
 }
 
-/* How much of w the parts 0, 1, ... hold: as much as fits s8 of what the earlier ones left. */
-static int8_t part_of(int32_t w, int64_t part) {
-  for (;; part--) {
-    int32_t held = w < INT8_MIN ? INT8_MIN : w > INT8_MAX ? INT8_MAX : w;
-    if (part == 0) return (int8_t)held;
-    w -= held;
+static int32_t clamp(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+
+/* Takes from rest what one step of the kernel can hold of a column; true if something is left. */
+static bool take(const intact_qgemm_kernel *kernel, int32_t *rest, int8_t *held) {
+  bool left = false;
+  for (int k = 0; k < kernel->depth; k++) {
+    int32_t low = INT8_MIN, high = INT8_MAX;
+    if (kernel->pairs && k % 2 == 1) { /* what the first of the pair leaves */
+      if (held[k - 1] < 0) low = -128 - held[k - 1];
+      if (held[k - 1] > 0) high = 128 - held[k - 1] < INT8_MAX ? 128 - held[k - 1] : INT8_MAX;
+    }
+    held[k] = (int8_t)clamp(rest[k], low, high);
+    rest[k] -= held[k];
+    left = left || rest[k] != 0;
+  }
+  return left;
+}
+
+/* What packing walks over: one panel, and where its next extra step goes (NULL: only counted). */
+typedef struct packer {
+  const intact_qgemm_plan *plan;
+  const intact_qgemm_weights *weights;
+  int64_t first; /* channel of column 0 */
+  int width, columns;
+  int8_t *main, *extra;
+  int64_t *offsets;
+  int64_t n_extra;
+  uint32_t *sums; /* of the weights, per column; NULL when only counted */
+} packer;
+
+static int column_of(int i, int width, int lanes) { return i % lanes / 4 * 4 * (width / lanes) + 4 * (i / lanes) + i % lanes % 4; }
+
+/* The weights of step p of a segment, place i of the panel. */
+static void weights_of(const packer *p, int64_t segment, int64_t step, int i, int32_t *w) {
+  const intact_qgemm_plan *plan = p->plan;
+  int depth = plan->kernel->depth, column = column_of(i, p->width, plan->kernel->lanes);
+  for (int k = 0; k < depth; k++) {
+    int64_t at = step * depth + k, in = plan->shape.in_channels;
+    bool real = column < p->columns && at < plan->segment_length;
+    w[k] = real ? weight_at(p->weights, p->first + column, segment * plan->run_taps + at / in, at % in) : 0;
   }
 }
 
-int intact__qgemm_parts(const intact_qgemm_shape *shape, const intact_qgemm_weights *weights) {
-  int parts = 1;
-  if (weights->zero == NULL && !weights->is_unsigned) return parts;
-  for (int64_t n = 0; n < shape->groups * shape->out_channels; n++)
-    for (int64_t t = 0; t < taps_of(shape); t++)
-      for (int64_t c = 0; c < shape->in_channels; c++)
-        while (part_of(weight_at(weights, n, t, c), parts) != 0) parts++;
-  return parts;
+enum { MAX_WIDTH = 64, MAX_DEPTH = 4 };
+
+static void pack_step(packer *p, int64_t segment, int64_t step) {
+  const intact_qgemm_kernel *kernel = p->plan->kernel;
+  int32_t rest[MAX_WIDTH][MAX_DEPTH];
+  int8_t held[MAX_DEPTH];
+  for (int i = 0; i < p->width; i++) weights_of(p, segment, step, i, rest[i]);
+  for (bool first = true, left = true; left; first = false) {
+    left = false;
+    for (int i = 0; i < p->width; i++) {
+      left |= take(kernel, rest[i], held);
+      if (p->sums == NULL) continue;
+      memcpy((first ? p->main : p->extra) + i * kernel->depth, held, (size_t)kernel->depth);
+      for (int k = 0; k < kernel->depth; k++) p->sums[i] += (uint32_t)(int32_t)held[k];
+    }
+    if (!first && p->sums != NULL) {
+      *p->offsets++ = p->plan->segments[segment] + step * kernel->depth * (int64_t)p->plan->element;
+      p->extra += p->width * kernel->depth;
+    }
+    p->n_extra += !first;
+  }
+  if (p->sums != NULL) p->main += p->width * kernel->depth;
 }
 
-/* The s8 that stands for element p of segment s: its share of w. */
-static int8_t packed_weight(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t channel, int64_t s,
-                            int64_t p) {
-  int64_t segments = plan->n_segments / plan->parts;
-  int64_t tap = s % segments * plan->run_taps + p / plan->shape.in_channels;
-  return part_of(weight_at(weights, channel, tap, p % plan->shape.in_channels), s / segments);
+static int64_t count_extra(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t first, int width, int columns) {
+  packer p = {.plan = plan, .weights = weights, .first = first, .width = width, .columns = columns};
+  for (int64_t s = 0; s < plan->n_segments; s++)
+    for (int64_t k = 0; k < plan->steps; k++) pack_step(&p, s, k);
+  return p.n_extra;
 }
 
-static void pack_panel(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t first, int columns, int width,
-                       uint8_t *panel) {
-  const intact_qgemm_kernel *kernel = plan->kernel;
-  int depth = kernel->depth, lanes = kernel->lanes, vectors = width / lanes;
-  int32_t *bias = (int32_t *)(void *)panel;
-  float *scale = (float *)(void *)(panel + (size_t)width * sizeof(int32_t));
-  int8_t *out = (int8_t *)(panel + (size_t)width * (sizeof(int32_t) + sizeof(float)));
+static size_t panel_bytes(const intact_qgemm_plan *plan, int width, int64_t n_extra) {
+  size_t steps = (size_t)(plan->n_segments * plan->steps + n_extra);
+  size_t bytes = sizeof(intact_qgemm_panel) + (size_t)width * (sizeof(int32_t) + sizeof(float)) +
+                 steps * (size_t)plan->kernel->depth * (size_t)width + (size_t)n_extra * sizeof(int64_t);
+  return (bytes + 63) / 64 * 64;
+}
+
+/* Calls visit for every panel in order. */
+typedef void (*panel_fn)(void *user, int64_t first, int width, int columns);
+static void for_panels(const intact_qgemm_plan *plan, panel_fn visit, void *user) {
+  for (int64_t g = 0; g < plan->shape.groups; g++)
+    for (int64_t c = 0; c < plan->shape.out_channels;) {
+      int64_t left = plan->shape.out_channels - c;
+      int width = panel_width(plan->kernel, left);
+      visit(user, g * plan->shape.out_channels + c, width, left < width ? (int)left : width);
+      c += width;
+    }
+}
+
+typedef struct counter {
+  const intact_qgemm_plan *plan;
+  const intact_qgemm_weights *weights;
+  size_t bytes;
+  int64_t steps, extra;
+} counter;
+
+static void count_panel(void *user, int64_t first, int width, int columns) {
+  counter *c = user;
+  int64_t n = count_extra(c->plan, c->weights, first, width, columns);
+  c->bytes += panel_bytes(c->plan, width, n);
+  c->steps += c->plan->n_segments * c->plan->steps;
+  c->extra += n;
+}
+
+size_t intact__qgemm_packed_bytes(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights) {
+  counter c = {.plan = plan, .weights = weights};
+  for_panels(plan, count_panel, &c);
+  return c.bytes;
+}
+
+typedef struct panels {
+  const intact_qgemm_plan *plan;
+  const intact_qgemm_weights *weights;
+  uint8_t *next;
+} panels;
+
+static void pack_panel(void *user, int64_t first, int width, int columns) {
+  panels *all = user;
+  const intact_qgemm_plan *plan = all->plan;
+  const intact_qgemm_weights *weights = all->weights;
+  uint8_t *panel = all->next;
+  int64_t n_extra = count_extra(plan, weights, first, width, columns);
+  size_t bytes = panel_bytes(plan, width, n_extra), step = (size_t)plan->kernel->depth * (size_t)width;
+  *(intact_qgemm_panel *)(void *)panel = (intact_qgemm_panel){.n_extra = n_extra, .bytes = (int64_t)bytes};
+  uint32_t sums[MAX_WIDTH] = {0};
+  packer p = {.plan = plan, .weights = weights, .first = first, .width = width, .columns = columns, .sums = sums};
+  int32_t *bias = (int32_t *)(void *)(panel + sizeof(intact_qgemm_panel));
+  float *scale = (float *)(void *)(bias + width);
+  p.main = (int8_t *)(scale + width);
+  p.extra = p.main + (size_t)(plan->n_segments * plan->steps) * step;
+  p.offsets = (int64_t *)(void *)(p.extra + (size_t)n_extra * step);
+  for (int64_t s = 0; s < plan->n_segments; s++)
+    for (int64_t k = 0; k < plan->steps; k++) pack_step(&p, s, k);
   for (int i = 0; i < width; i++) {
-    int l = i % lanes, j = i / lanes;
-    int column = l / 4 * 4 * vectors + 4 * j + l % 4;
+    int column = column_of(i, width, plan->kernel->lanes);
     bool real = column < columns;
-    int64_t channel = first + column;
-    uint32_t b = real && weights->bias != NULL ? (uint32_t)weights->bias[channel] : 0;
-    scale[i] = real && weights->scale != NULL ? weights->scale[channel] : 0.0f;
-    for (int64_t s = 0; real && s < plan->n_segments; s++)
-      for (int64_t p = 0; p < plan->segment_length; p++) {
-        int8_t w = packed_weight(plan, weights, channel, s, p);
-        out[((s * plan->steps + p / depth) * width + i) * depth + p % depth] = w;
-        if (!kernel->centered) b -= (uint32_t)(plan->shape.zero_x + (plan->shape.x_signed ? 128 : 0)) * (uint32_t)(int32_t)w;
-      }
+    uint32_t b = real && weights->bias != NULL ? (uint32_t)weights->bias[first + column] : 0;
+    if (!plan->kernel->centered) b -= (uint32_t)(plan->shape.zero_x + (plan->shape.x_signed ? 128 : 0)) * sums[i];
     memcpy(&bias[i], &b, sizeof b);
+    scale[i] = real && weights->scale != NULL ? weights->scale[first + column] : 0.0f;
   }
+  all->next += bytes;
 }
 
 void intact__qgemm_pack(intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t *segments, uint8_t *packed) {
   const intact_conv_axis *a = plan->shape.axis;
   int64_t channels = plan->shape.groups * plan->shape.in_channels;
-  int64_t n = plan->n_segments / plan->parts;
-  for (int64_t s = 0; s < n; s++) {
+  for (int64_t s = 0; s < plan->n_segments; s++) {
     int64_t tap = s * plan->run_taps;
     int64_t t2 = tap % a[2].kernel, t1 = tap / a[2].kernel % a[1].kernel, t0 = tap / a[2].kernel / a[1].kernel;
     int64_t pixel = (t0 * a[0].dilation * plan->copied[1] + t1 * a[1].dilation) * plan->copied[2] + t2 * a[2].dilation;
     segments[s] = pixel * channels * (int64_t)plan->element;
-    for (int64_t part = 1; part < plan->parts; part++) segments[part * n + s] = segments[s];
   }
-  memset(packed, 0, intact__qgemm_packed_bytes(plan));
-  uint8_t *panel = packed;
-  for (int64_t g = 0; g < plan->shape.groups; g++)
-    for (int64_t c = 0; c < plan->shape.out_channels;) {
-      int64_t left = plan->shape.out_channels - c;
-      int width = panel_width(plan->kernel, left);
-      pack_panel(plan, weights, g * plan->shape.out_channels + c, left < width ? (int)left : width, width, panel);
-      panel += panel_bytes(plan, width);
-      c += width;
-    }
   plan->segments = segments;
   plan->packed = packed;
+  panels all = {plan, weights, packed};
+  for_panels(plan, pack_panel, &all);
 }
+
+const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set, const intact_qgemm_shape *shape, const intact_qgemm_weights *weights) {
+  static const intact_qgemm_kernel *const rows[] = {
+#define INTACT_KERNEL(family, name, isa) &name,
+#include "kernels/qgemm/qgemm.def"
+#undef INTACT_KERNEL
+  };
+  size_t n = sizeof rows / sizeof rows[0];
+  for (size_t i = 0; i + 1 < n; i++) {
+    intact_qgemm_plan plan;
+    if (!INTACT_HAS_ISA(isa_set, rows[i]->isa)) continue;
+    if (!rows[i]->pairs || !intact__qgemm_plan(rows[i], shape, 1, &plan)) return rows[i];
+    counter c = {.plan = &plan, .weights = weights};
+    for_panels(&plan, count_panel, &c);
+    if (c.extra * EXTRA_STEPS_WORTH <= c.steps) return rows[i];
+  }
+  return rows[n - 1];
+}
+
+/* ---- running ---- */
 
 /* One row of axis 2 (NULL: padding) into the copy: padding, elements, padding. */
 static uint8_t *copy_row(const intact_qgemm_plan *plan, const uint8_t *row, uint8_t *to) {
@@ -305,7 +386,7 @@ static void run_band(const intact_qgemm_plan *plan, const uint8_t *x, uint8_t *y
       plan->kernel->panel(plan, panel, width, left < width ? (int)left : width, pixels, n,
                           g * shape->in_channels * (int64_t)plan->element,
                           y_band + (size_t)(g * shape->out_channels + c) * y_size);
-      panel += panel_bytes(plan, width);
+      panel += ((const intact_qgemm_panel *)(const void *)panel)->bytes;
       c += width;
     }
 }

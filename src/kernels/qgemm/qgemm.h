@@ -4,12 +4,12 @@
    For output pixel p and output channel n of group g (all sums modulo 2^32):
      acc[p][n] = bias[n] + sum over taps t and channels c of (x[p at t][g, c] - zero_x) * w[n][t][c]     (padding counts 0)
      y = round8(f32(acc) * scale[n])                                            rule f32_rne
-   Fully connected layers and 1x1 convolutions are the case of one tap. A weight zero point is part of w: differences that do
-   not fit s8 are stored as the sum of two or three taps.
+   Fully connected layers and 1x1 convolutions are the case of one tap. A weight zero point is part of w.
 
    Work is cut into bands: some output lines of one image. For a band the input is copied once, padded and in the kernel's own
    type, into scratch; a kernel's tap loop then reads runs of contiguous elements ("segments") at fixed offsets from the
-   pixel's first element. Bands are independent of each other; so is the result of how they are spread over threads. */
+   pixel's first element. What a kernel cannot hold of some weights (a difference w - zero beyond s8; pairs whose products could
+   exceed 16 bits) is added in extra steps at the end: every kernel is exact for all weights. Bands are independent of each other; so is the result of how they are spread over threads. */
 #ifndef INTACT_KERNELS_QGEMM_QGEMM_H
 #define INTACT_KERNELS_QGEMM_QGEMM_H
 
@@ -40,9 +40,17 @@ typedef struct intact_qgemm_weights {
 
 typedef struct intact_qgemm_plan intact_qgemm_plan;
 
-/* A row. A panel holds the weights of `width` output channels: width int32 bias, width float scale, then for each step of
-   `depth` elements of K, per vector, per lane, `depth` bytes. Lane l of vector j is column (l / 4) * 4 * vectors + 4 * j + l % 4,
-   the order that packing 32-bit results to bytes puts right. */
+/* A panel: the packed weights of `width` output channels. After this head and up to weights_at: width int32 bias, width float
+   scale. Then for each step of `depth` elements of K, per vector, per lane, `depth` bytes; behind the segments' steps n_extra
+   more; then n_extra int64, the byte offsets of the extra steps from the pixel's first element. Lane l of vector j is column
+   (l / 4) * 4 * vectors + 4 * j + l % 4, the order that packing 32-bit results to bytes puts right. */
+typedef struct intact_qgemm_panel {
+  int64_t n_extra;
+  int64_t bytes; /* of the whole panel */
+  int64_t unused[6];
+} intact_qgemm_panel;
+
+/* A row. */
 typedef struct intact_qgemm_kernel {
   const char *name;
   intact_isa isa;
@@ -50,6 +58,7 @@ typedef struct intact_qgemm_kernel {
   int lanes;     /* 32-bit lanes of a vector */
   int n_widths;  /* panel widths that the kernel knows, widest first, each a multiple of lanes */
   int widths[4];
+  bool pairs;    /* neighbours 2i, 2i + 1 of a step are summed in s16: their weights of one sign must not exceed 128 together */
   bool centered; /* the copy of x holds s16 of x - zero_x; else u8 of x (+ 128 when signed) with zero_x folded into the bias */
   /* count elements of x into the copy; x NULL: padding. */
   void (*copy)(const uint8_t *x, int64_t count, bool is_signed, int32_t zero, void *copy);
@@ -70,14 +79,12 @@ struct intact_qgemm_plan {
   int64_t steps;         /* depth-steps of one segment */
   int64_t segment_length;/* elements of K in one segment */
   int64_t run_taps;      /* taps in one segment */
-  int parts;             /* every segment stands this often: w is the sum of its parts */
   bool in_place;         /* x is read where it is */
   bool one_piece;        /* no padding: a band's input is one run of elements */
   int64_t band_lines, bands_per_image, n_bands, band_pixels;
   int64_t grain;         /* bands that are worth a thread's while */
   size_t element;        /* bytes of an element of the copy */
   size_t copy_bytes, scratch_bytes; /* of one band */
-  size_t group_bytes;    /* packed weights of one group */
   const uint8_t *packed;
   int64_t y_stride;      /* elements from pixel to pixel */
   intact_round8 round;
@@ -87,20 +94,27 @@ struct intact_qgemm_plan {
 #include "kernels/qgemm/qgemm.def"
 #undef INTACT_KERNEL
 
-/* The best row of the set. */
-const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set);
+/* The best row of the set for these weights: a row that would need too many extra steps is passed over. */
+const intact_qgemm_kernel *intact__qgemm_pick(uint32_t isa_set, const intact_qgemm_shape *shape, const intact_qgemm_weights *weights);
 
 /* Step 1: everything but the weights. threads: how many will share the bands. False when a size overflows. plan->n_segments
-   int64_t are needed at plan->segments, and intact__qgemm_packed_bytes bytes for the weights, before intact__qgemm_pack.
-   `parts` comes from intact__qgemm_parts. */
-bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_shape *shape, int parts, int threads,
-                        intact_qgemm_plan *plan);
-/* How many s8 numbers a weight minus its zero point is the sum of: 1, unless some difference does not fit s8. */
-int intact__qgemm_parts(const intact_qgemm_shape *shape, const intact_qgemm_weights *weights);
-size_t intact__qgemm_packed_bytes(const intact_qgemm_plan *plan);
-/* Step 2: fills plan->segments and `packed` (64-byte aligned), which the plan then refers to. */
+   int64_t are needed for the segments, and intact__qgemm_packed_bytes bytes for the weights, before intact__qgemm_pack. */
+bool intact__qgemm_plan(const intact_qgemm_kernel *kernel, const intact_qgemm_shape *shape, int threads, intact_qgemm_plan *plan);
+size_t intact__qgemm_packed_bytes(const intact_qgemm_plan *plan, const intact_qgemm_weights *weights);
+/* Step 2: fills segments and `packed` (64-byte aligned), which the plan then refers to. */
 void intact__qgemm_pack(intact_qgemm_plan *plan, const intact_qgemm_weights *weights, int64_t *segments, uint8_t *packed);
 /* Bands begin..end with a scratch of plan->scratch_bytes (64-byte aligned) of one's own. */
 void intact__qgemm_run(const intact_qgemm_plan *plan, const void *x, void *y, void *scratch, int64_t begin, int64_t end);
+
+/* Parts of a panel. */
+static inline const uint8_t *intact__qgemm_weights_of(const uint8_t *panel, int width) {
+  return panel + sizeof(intact_qgemm_panel) + (size_t)width * (sizeof(int32_t) + sizeof(float));
+}
+static inline const float *intact__qgemm_scale_of(const uint8_t *panel, int width) {
+  return (const float *)(const void *)(panel + sizeof(intact_qgemm_panel) + (size_t)width * sizeof(int32_t));
+}
+static inline int64_t intact__qgemm_extra_of(const uint8_t *panel) {
+  return ((const intact_qgemm_panel *)(const void *)panel)->n_extra;
+}
 
 #endif

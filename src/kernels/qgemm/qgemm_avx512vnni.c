@@ -29,28 +29,32 @@ INTACT_INLINE __m512i four(const uint8_t *p) {
   return _mm512_set1_epi32(v);
 }
 
+INTACT_INLINE void add_step(__m512i (*acc)[4], const uint8_t *const *x, int64_t at, const uint8_t *w, int rows, int vectors) {
+  __m512i b[4];
+  INTACT_UNROLL for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
+  INTACT_UNROLL for (int i = 0; i < rows; i++) {
+    __m512i a = four(x[i] + at);
+    INTACT_UNROLL for (int j = 0; j < vectors; j++) INTACT_DOT(acc[i][j], a, b[j]);
+  }
+}
+
 INTACT_INLINE void tile(const intact_qgemm_plan *plan, const uint8_t *panel, const void *const *pixels, int64_t offset, int rows,
                         int vectors, const intact_epilogue_avx512 *e, void *y) {
-  const float *scale = (const float *)(const void *)(panel + 64 * vectors);
-  const uint8_t *w = panel + 128 * vectors;
+  const uint8_t *w = intact__qgemm_weights_of(panel, 16 * vectors);
   const uint8_t *x[14];
   __m512i acc[14][4];
   INTACT_UNROLL for (int i = 0; i < rows; i++) {
     x[i] = (const uint8_t *)pixels[i] + offset;
-    INTACT_UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = _mm512_loadu_si512((const void *)(panel + 64 * j));
+    INTACT_UNROLL for (int j = 0; j < vectors; j++)
+      acc[i][j] = _mm512_loadu_si512((const void *)(panel + sizeof(intact_qgemm_panel) + 64 * j));
   }
-  const int64_t *segment = plan->segments, *end = segment + plan->n_segments;
-  int64_t bytes = plan->steps * 4;
-  for (; segment < end; segment++) {
-    for (int64_t o = *segment, stop = o + bytes; o < stop; o += 4, w += 64 * vectors) {
-      __m512i b[4];
-      INTACT_UNROLL for (int j = 0; j < vectors; j++) b[j] = _mm512_loadu_si512((const void *)(w + 64 * j));
-      INTACT_UNROLL for (int i = 0; i < rows; i++) {
-        __m512i a = four(x[i] + o);
-        INTACT_UNROLL for (int j = 0; j < vectors; j++) INTACT_DOT(acc[i][j], a, b[j]);
-      }
-    }
-  }
+  for (const int64_t *segment = plan->segments, *end = segment + plan->n_segments; segment < end; segment++)
+    for (int64_t o = *segment, stop = o + plan->steps * 4; o < stop; o += 4, w += 64 * vectors)
+      add_step(acc, x, o, w, rows, vectors);
+  int64_t n_extra = intact__qgemm_extra_of(panel);
+  const int64_t *extra = (const int64_t *)(const void *)(w + n_extra * 64 * vectors);
+  for (int64_t k = 0; k < n_extra; k++, w += 64 * vectors) add_step(acc, x, extra[k], w, rows, vectors);
+  const float *scale = intact__qgemm_scale_of(panel, 16 * vectors);
   intact__finish_avx512(acc, rows, vectors, scale, e, y);
 }
 
