@@ -70,7 +70,7 @@ static intact_status quantize_by_arithmetic(intact_onnx_node *node, intact_value
   INTACT_TRY(intact__onnx_attr_int(node, "saturate", 1, &saturate));
   INTACT_TRY(intact__onnx_make_as(node, "cast", 1, &value));
   intact__attr_set_int(node->made, "dtype", dtype);
-  intact__attr_set_int(node->made, "saturate", saturate != 0);
+  if (saturate == 0) intact__attr_set_int(node->made, "saturate", 0);
   return INTACT_OK;
 }
 
