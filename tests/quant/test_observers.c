@@ -371,6 +371,24 @@ static void groups_and_tokens(void **state) {
   intact__arena_fini(&arena);
 }
 
+/* llama.cpp 8661, 20460: a block of zeros has a usable scale. */
+static void blocks_of_zeros(void **state) {
+  (void)state;
+  static const float x[16] = {0, 0, 0, 0, 1e-11f, -1e-11f, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3};
+  static const char *const mappings[] = {"mapping=asymmetric", "mapping=symmetric", "mapping=symmetric_no_clipping_err"};
+  for (int m = 0; m < 3; m++) {
+    intact_observation *o = observation_of("per_group_min_max", mappings[m]);
+    intact_arena arena;
+    intact__arena_init(&arena, context);
+    feed(o, x, 2, 8);
+    const intact_qparams q = qparams_of(o, &arena);
+    assert_int_equal(q.n, 4);
+    for (int i = 0; i < 4; i++) assert_true(q.scale[i] > 0 && isnormal(q.scale[i]));
+    intact__observation_release(o);
+    intact__arena_fini(&arena);
+  }
+}
+
 /* Counts go on beyond what 32 bits hold. */
 static void counts_have_64_bits(void **state) {
   (void)state;
@@ -411,6 +429,7 @@ int main(void) {
       cmocka_unit_test(merged_and_saved),         cmocka_unit_test(bad_options),            cmocka_unit_test(torchao_4189),
       cmocka_unit_test(zeros_then_values),        cmocka_unit_test(tiny_range_then_wide),   cmocka_unit_test(percentiles_are_quantiles),
       cmocka_unit_test(searches_cut_outliers),    cmocka_unit_test(groups_and_tokens),      cmocka_unit_test(counts_have_64_bits),
+      cmocka_unit_test(blocks_of_zeros),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);

@@ -153,6 +153,47 @@ static void executorch_16429(void **state) {
   intact_tensor_destroy(x);
 }
 
+/* ONNX Runtime 32452: half x and half scale, just above a half step. */
+static void half_inputs_round(void **state) {
+  (void)state;
+  const uint16_t x[] = {intact__f32_to_f16(0.050018310546875f), intact__f32_to_f16(-0.050018310546875f)};
+  const float scale = intact__f16_to_f32(intact__f32_to_f16(0.0999755859375f));
+  const int32_t zero = 0;
+  const int64_t two = 2;
+  const intact_qparams p = {INTACT_PER_TENSOR_AFFINE, INTACT_S8, -128, 127, -1, 0, 1, &scale, &zero, NULL};
+  intact_tensor *t, *q;
+  assert_ok(context, intact_tensor_borrow(context, INTACT_F16, 1, &two, x, &t));
+  assert_ok(context, intact__quantize_tensor_by(t, &p, true, &q));
+  assert_true(((int8_t *)q->data)[0] == 1 && ((int8_t *)q->data)[1] == -1);
+  intact_tensor_destroy(t);
+  intact_tensor_destroy(q);
+}
+
+/* burn 5278, 4491: quantizing a transposed tensor along the other axis gives the transposed codes; blocks of 32 too. */
+static void transposes_commute(void **state) {
+  (void)state;
+  enum { R = 64, C = 32 };
+  uint64_t random = test_random_start();
+  const int64_t dims[] = {R, C}, turned[] = {C, R};
+  intact_tensor *x = random_tensor(2, dims, -4.0f, 4.0f, &random), *t, *a, *b;
+  float scale[R * C], other[R * C];
+  int32_t zero[R * C] = {0};
+  assert_ok(context, intact_tensor_create(context, INTACT_F32, 2, turned, &t));
+  for (int i = 0; i < R; i++)
+    for (int k = 0; k < C; k++) intact__f32(t)[k * R + i] = intact__f32(x)[i * C + k];
+  for (int i = 0; i < R; i++) scale[i] = other[i] = test_uniform(&random, 0.01f, 0.05f); /* a group of 32 is a row of x */
+  const intact_qparams rows = {INTACT_PER_GROUP_AFFINE, INTACT_S8, -128, 127, 1, 32, R, scale, zero, NULL};
+  const intact_qparams columns = {INTACT_PER_GROUP_AFFINE, INTACT_S8, -128, 127, 0, 32, R, other, zero, NULL};
+  assert_ok(context, intact__quantize_tensor(x, &rows, &a));
+  assert_ok(context, intact__quantize_tensor(t, &columns, &b));
+  for (int i = 0; i < R; i++)
+    for (int k = 0; k < C; k++) assert_int_equal(((int8_t *)a->data)[i * C + k], ((int8_t *)b->data)[k * R + i]);
+  intact_tensor_destroy(x);
+  intact_tensor_destroy(t);
+  intact_tensor_destroy(a);
+  intact_tensor_destroy(b);
+}
+
 static void bad_qparams_are_refused(void **state) {
   (void)state;
   const int64_t dims[] = {2, 3};
@@ -218,7 +259,8 @@ int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_layout),           cmocka_unit_test(threads_do_not_matter), cmocka_unit_test(small_half_weights),
-      cmocka_unit_test(executorch_16429),       cmocka_unit_test(bad_qparams_are_refused), cmocka_unit_test(empty_and_scalar_tensors),
+      cmocka_unit_test(executorch_16429),       cmocka_unit_test(half_inputs_round),      cmocka_unit_test(transposes_commute),
+      cmocka_unit_test(bad_qparams_are_refused), cmocka_unit_test(empty_and_scalar_tensors),
       cmocka_unit_test(blocks_of_tensors),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
