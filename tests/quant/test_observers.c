@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "quant/observers/observers.h"
+#include "quant/observers/presets.h"
 
 static intact_context *context;
 
@@ -207,6 +208,31 @@ static void bad_options(void **state) {
   assert_fails(intact__observation_update(o, whole), INTACT_TYPE_MISMATCH);
   intact_tensor_destroy(whole);
   intact__observation_release(o);
+}
+
+/* PyTorch 85862: every preset can be made and takes a batch. */
+static void presets_work(void **state) {
+  (void)state;
+  static const float values[] = {-1, 0.5f, 2, 0.25f, 3, -0.75f, 1, 0};
+  const int64_t dims[] = {2, 4};
+  for (int i = 0; i < intact__n_observer_presets; i++) {
+    const intact_observer_preset *preset = &intact__observer_presets[i];
+    assert_ptr_equal(intact__find_observer_preset(preset->name), preset);
+    intact_observation *o;
+    intact_tensor *x, *y;
+    assert_ok(context, intact__observer_preset_create(context, preset, &o));
+    assert_ok(context, intact_tensor_borrow(context, INTACT_F32, 2, dims, values, &x));
+    if (preset->is_fake) {
+      assert_ok(context, intact__fake_quantizer_forward(o, x, true, &y));
+      for (int k = 0; k < 8; k++) assert_true(isfinite(intact__f32(y)[k]));
+      intact_tensor_destroy(y);
+    } else {
+      assert_ok(context, intact__observation_update(o, x));
+    }
+    intact_tensor_destroy(x);
+    intact__observation_release(o);
+  }
+  assert_null(intact__find_observer_preset("default_nothing"));
 }
 
 /* ---- what each finds ---- */
@@ -429,7 +455,7 @@ int main(void) {
       cmocka_unit_test(merged_and_saved),         cmocka_unit_test(bad_options),            cmocka_unit_test(torchao_4189),
       cmocka_unit_test(zeros_then_values),        cmocka_unit_test(tiny_range_then_wide),   cmocka_unit_test(percentiles_are_quantiles),
       cmocka_unit_test(searches_cut_outliers),    cmocka_unit_test(groups_and_tokens),      cmocka_unit_test(counts_have_64_bits),
-      cmocka_unit_test(blocks_of_zeros),
+      cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
