@@ -55,9 +55,10 @@ static intact_status eval_choose(const intact_call *call, bool symmetric) {
   if (x->dtype != INTACT_F32 && x->dtype != INTACT_F16 && x->dtype != INTACT_BF16)
     return fail_type(call, "x", x->dtype, "f32, f16 or bf16");
   if (x->count == 0) return fail_empty(call);
-  if (low > 0 || high < 0 || low >= high)
-    INTACT_FAIL(call->context, OUT_OF_RANGE, node->name, "%s '%s': range %lld..%lld must be ordered, not empty and hold 0",
-                node->op->name, node->name, (long long)low, (long long)high);
+  if (low > 0 || high < 0 || low >= high || low < INT32_MIN || high > UINT32_MAX)
+    INTACT_FAIL(call->context, OUT_OF_RANGE, node->name,
+                "%s '%s': range %lld..%lld must be ordered, not empty, hold 0 and lie within -2^31..2^32-1", node->op->name, node->name,
+                (long long)low, (long long)high);
   intact_min_max m = range_of(x, 0, x->count);
   double lo = m.low < 0 ? (double)m.low : 0.0, hi = m.high > 0 ? (double)m.high : 0.0;
   intact_dtype type = x->dtype; /* of the difference and the quotient */
@@ -70,7 +71,8 @@ static intact_status eval_choose(const intact_call *call, bool symmetric) {
   }
   if (!(scale > (double)eps)) scale = (double)eps;
   if (!symmetric) {
-    int64_t z = low - intact__round_s64((double)((float)lo / (float)scale));
+    const int64_t far = (int64_t)1 << 40; /* beyond every range */
+    int64_t z = low - intact__clamp_s64(intact__round_s64((double)((float)lo / (float)scale)), -far, far);
     zero = (double)intact__clamp_s64(z, low, high);
   }
   return give_scalar_qparams(call, scale, (int64_t)zero);

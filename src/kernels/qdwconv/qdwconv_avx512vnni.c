@@ -34,7 +34,7 @@ static void copy_x(const uint8_t *const *x, int64_t pixels, int64_t x_step, int 
     __m512i rows[4];
     __m128i narrow[4];
     for (int r = 0; r < 4; r++) {
-      const uint8_t *from = x[r] + (x[r] != NULL ? p * x_step : 0);
+      const uint8_t *from = x[r] != NULL ? x[r] + p * x_step : NULL;
       if (width == 64)
         rows[r] = x[r] != NULL ? _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from), flip) : padding;
       else
