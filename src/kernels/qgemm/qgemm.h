@@ -6,10 +6,13 @@
      y = round8(f32(acc) * scale[n])                                            rule f32_rne
    Fully connected layers and 1x1 convolutions are the case of one tap. A weight zero point is part of w.
 
-   Work is cut into bands: some output lines of one image. For a band the input is copied once, padded and in the kernel's own
+   Work is cut into bands: some output lines of one image. For a band the input is copied once, padded and in the
+   kernel's own
    type, into scratch; a kernel's tap loop then reads runs of contiguous elements ("segments") at fixed offsets from the
-   pixel's first element. What a kernel cannot hold of some weights (a difference w - zero beyond s8; pairs whose products could
-   exceed 16 bits) is added in extra steps at the end: every kernel is exact for all weights. Bands are independent of each other; so is the result of how they are spread over threads. */
+   pixel's first element. What a kernel cannot hold of some weights (a difference w - zero beyond s8; pairs whose
+   products could
+   exceed 16 bits) is added in extra steps at the end: every kernel is exact for all weights. Bands are independent of
+   each other; so is the result of how they are spread over threads. */
 #ifndef INTACT_KERNELS_QGEMM_QGEMM_H
 #define INTACT_KERNELS_QGEMM_QGEMM_H
 
@@ -41,7 +44,8 @@ typedef struct intact_qgemm_weights {
 typedef struct intact_qgemm_plan intact_qgemm_plan;
 
 /* A panel: the packed weights of `width` output channels. After this head and up to weights_at: width int32 bias, width float
-   scale. Then for each step of `depth` elements of K, per vector, per lane, `depth` bytes; behind the segments' steps n_extra
+   scale. Then for each step of `depth` elements of K, per vector, per lane, `depth` bytes; behind the segments' steps
+   n_extra
    more; then n_extra int64, the byte offsets of the extra steps from the pixel's first element. Lane l of vector j is column
    (l / 4) * 4 * vectors + 4 * j + l % 4, the order that packing 32-bit results to bytes puts right. */
 typedef struct intact_qgemm_panel {
