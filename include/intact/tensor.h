@@ -110,6 +110,7 @@ INTACT_API const int64_t *intact_tensor_dims(const intact_tensor *tensor);
 INTACT_API int64_t intact_tensor_count(const intact_tensor *tensor);
 INTACT_API size_t intact_tensor_bytes(const intact_tensor *tensor);
 INTACT_API const void *intact_tensor_data(const intact_tensor *tensor);
+/* Counts as a change in place, see intact_variable_tensor. */
 INTACT_API void *intact_tensor_mutable_data(intact_tensor *tensor);
 /* Elements converted to another type; float to integer saturates, NaN becomes 0. */
 INTACT_API intact_status intact_tensor_cast(const intact_tensor *tensor, intact_dtype dtype, intact_tensor **result);

@@ -282,8 +282,9 @@ static void link_node(intact_graph *graph, intact_node *node, intact_node *befor
   graph->n_nodes++;
 }
 
-static intact_status make_results(intact_graph *graph, intact_node *node, const char *const *names) {
-  for (int i = 0; i < node->n_results; i++) {
+/* Results from number `first` on. */
+static intact_status make_results(intact_graph *graph, intact_node *node, int first, const char *const *names) {
+  for (int i = first; i < node->n_results; i++) {
     const char *name = names != NULL ? names[i] : NULL;
     if (name == NULL) {
       const intact_schema *schema = &node->op->schema;
@@ -323,7 +324,7 @@ intact_status intact__graph_add_node(intact_graph *graph, const intact_op *op, c
   if (made->operands == NULL || made->results == NULL || uses == NULL)
     return intact__no_memory(context, (size_t)n_operands * sizeof *uses);
   INTACT_TRY(default_attrs(graph, made));
-  INTACT_TRY(make_results(graph, made, result_names));
+  INTACT_TRY(make_results(graph, made, 0, result_names));
   INTACT_TRY(intact__map_set(&graph->node_names, kept, 0));
   made->n_operands = n_operands;
   made->uses = uses;
@@ -332,6 +333,19 @@ intact_status intact__graph_add_node(intact_graph *graph, const intact_op *op, c
     if (operands[i] != NULL) intact__node_set_operand(made, i, operands[i]);
   *node = made;
   return INTACT_OK;
+}
+
+intact_status intact__node_extend_results(intact_node *node, int n) {
+  const int first = node->n_results;
+  if (n <= first) return INTACT_OK;
+  intact_value **results = intact__arena_alloc(&node->graph->arena, (size_t)n, sizeof *results);
+  if (results == NULL) return intact__no_memory(node->graph->context, (size_t)n * sizeof *results);
+  memcpy(results, node->results, (size_t)first * sizeof *results);
+  node->results = results;
+  node->n_results = n;
+  const intact_status status = make_results(node->graph, node, first, NULL);
+  if (status != INTACT_OK) node->n_results = first;
+  return status;
 }
 
 intact_status intact__node_add_body(intact_node *node, const char *name, intact_graph **body) {

@@ -136,6 +136,10 @@ void intact__node_set_operand(intact_node *node, int operand, intact_value *valu
 intact_status intact__node_extend(intact_node *node, int n);
 /* Also as graph output: then `by`, when it is a node's result and no output yet, takes over the name (they are swapped). */
 void intact__value_replace_uses(intact_value *value, intact_value *by);
+/* Room for results that the node was made without (schemas with a free number of them); infer the node after. */
+intact_status intact__node_extend_results(intact_node *node, int n);
+/* Drops results from the end, down to n, as far as nobody reads them. */
+void intact__node_drop_results(intact_node *node, int n);
 void intact__value_swap_names(intact_value *a, intact_value *b);
 void intact__node_remove(intact_node *node); /* results must have no uses and be no outputs */
 void intact__node_move_before(intact_node *node, intact_node *before);

@@ -211,9 +211,33 @@ static intact_status parse_key(intact_lexer *lexer, intact_node *node, int64_t *
   return take_word(lexer, &node->graph->arena, text);
 }
 
+/* "name=value" of the schema. */
+static intact_status parse_named_attr(intact_lexer *lexer, intact_node *node) {
+  const intact_schema *schema = &node->op->schema;
+  INTACT_TRY(intact__lex_word(lexer));
+  int k = 0;
+  while (k < schema->n_attrs && !word_is(lexer, schema->attrs[k].name)) k++;
+  if (k == schema->n_attrs) {
+    lexer->at -= lexer->word.length;
+    intact__lex_fail(lexer, "an attribute");
+    return intact__fail_in(lexer->context, "%s has no such attribute", node->op->name);
+  }
+  if (node->attrs[k].present) return intact__lex_fail(lexer, "every attribute once");
+  INTACT_TRY(intact__lex_expect(lexer, "="));
+  return parse_attr(lexer, node, &schema->attrs[k]);
+}
+
+static intact_status check_required(const intact_lexer *lexer, const intact_node *node) {
+  const intact_op *op = node->op;
+  for (int i = 0; i < op->schema.n_attrs; i++)
+    if (op->schema.attrs[i].required && !node->attrs[i].present)
+      INTACT_FAIL(lexer->context, MISSING_FIELD, node->name, "node %s (%s) lacks attribute %s, which the op requires", node->name,
+                  op->name, op->schema.attrs[i].name);
+  return INTACT_OK;
+}
+
 /* What stands behind the operands, but for .node, which was read ahead. */
 static intact_status parse_tail(intact_lexer *lexer, intact_node *node, int64_t *n_bodies) {
-  const intact_schema *schema = &node->op->schema;
   while (!intact__lex_line_ends(lexer)) {
     if (intact__lex_mark(lexer, ".node=")) {
       INTACT_TRY(intact__lex_name(lexer, NULL));
@@ -223,17 +247,7 @@ static intact_status parse_tail(intact_lexer *lexer, intact_node *node, int64_t 
       INTACT_TRY(parse_key(lexer, node, n_bodies));
       continue;
     }
-    INTACT_TRY(intact__lex_word(lexer));
-    int k = 0;
-    while (k < schema->n_attrs && !word_is(lexer, schema->attrs[k].name)) k++;
-    if (k == schema->n_attrs) {
-      lexer->at -= lexer->word.length;
-      intact__lex_fail(lexer, "an attribute");
-      return intact__fail_in(lexer->context, "%s has no such attribute", node->op->name);
-    }
-    if (node->attrs[k].present) return intact__lex_fail(lexer, "every attribute once");
-    INTACT_TRY(intact__lex_expect(lexer, "="));
-    INTACT_TRY(parse_attr(lexer, node, &schema->attrs[k]));
+    INTACT_TRY(parse_named_attr(lexer, node));
   }
   return INTACT_OK;
 }
@@ -371,10 +385,7 @@ static intact_status parse_node(intact_lexer *lexer, intact_graph *graph, lists 
   INTACT_TRY(parse_tail(lexer, node, &n_bodies));
   INTACT_TRY(intact__lex_end_line(lexer));
   INTACT_TRY(parse_bodies(lexer, node, n_bodies, depth));
-  for (int i = 0; i < op->schema.n_attrs; i++)
-    if (op->schema.attrs[i].required && !node->attrs[i].present)
-      INTACT_FAIL(lexer->context, MISSING_FIELD, node->name, "node %s (%s) lacks attribute %s, which the op requires", node->name,
-                  op->name, op->schema.attrs[i].name);
+  INTACT_TRY(check_required(lexer, node));
   for (int i = 0; i < node->n_results; i++) node->results[i]->qparams = l->types[i].qparams;
   INTACT_TRY(intact__node_infer(node));
   for (int i = 0; i < node->n_results; i++) INTACT_TRY(settle_type(lexer, node->results[i], &l->types[i]));
@@ -484,6 +495,17 @@ intact_status intact__graph_read_text(intact_context *context, const char *text,
   }
   *graph = made;
   return INTACT_OK;
+}
+
+intact_status intact__node_read_attributes(intact_node *node, const char *text) {
+  intact_lexer lexer = {.context = node->graph->context, .at = text, .end = text + strlen(text), .line = 1};
+  intact__text_init(&lexer.word, lexer.context);
+  intact_status status = INTACT_OK;
+  while (status == INTACT_OK && !intact__lex_line_ends(&lexer)) status = parse_named_attr(&lexer, node);
+  if (status == INTACT_OK && lexer.at < lexer.end) status = intact__lex_fail(&lexer, "attributes on one line");
+  if (status == INTACT_OK) status = check_required(&lexer, node);
+  intact__text_fini(&lexer.word);
+  return status;
 }
 
 intact_status intact_graph_parse(intact_context *context, const char *text, intact_graph **graph) {

@@ -97,6 +97,15 @@ void intact__node_remove(intact_node *node) {
   graph->n_nodes--;
 }
 
+void intact__node_drop_results(intact_node *node, int n) {
+  while (node->n_results > n) {
+    intact_value *last = node->results[node->n_results - 1];
+    if (last->n_uses > 0 || last->is_output) return;
+    remove_value(node->graph, last);
+    node->n_results--;
+  }
+}
+
 void intact__node_move_before(intact_node *node, intact_node *before) {
   intact_graph *graph = node->graph;
   if (node == before || node->next == before) return;

@@ -34,6 +34,8 @@ typedef struct intact_side_table {
 bool intact__is_word_byte(char byte, bool first);
 /* Adds the graph's text; side NULL: all tensors stand inline. */
 intact_status intact__graph_write_text(const intact_graph *graph, const intact_side_table *side, intact_text *text);
+/* Sets attributes from "stride=[2,2] groups=2", as they stand behind a node; the required ones must be there. */
+intact_status intact__node_read_attributes(intact_node *node, const char *text);
 /* Reads `length` bytes; side NULL: references to a side table are refused. The graph is inferred and verified. */
 intact_status intact__graph_read_text(intact_context *context, const char *text, size_t length, const intact_side_table *side,
                                       intact_graph **graph);

@@ -19,6 +19,7 @@ const struct intact_float_keep *intact__fast_keep(const intact_node *node, int i
                                                   intact_float_keep *keep) {
   const intact_tensor *constant = node->operands[i]->constant;
   if (constant == NULL || constant->storage != tensor->storage || constant->data != tensor->data) return NULL;
+  if (intact__tensor_version(tensor) > 0) return NULL;
   *keep = (intact_float_keep){{tensor->storage, tensor->data}, retain, release, tensor};
   return keep;
 }

@@ -27,8 +27,8 @@ intact_status intact__lstm_fast(const intact_call *call);
 intact_status intact__layer_norm_fast(const intact_call *call);
 intact_status intact__softmax_fast(const intact_call *call);
 
-/* How the kept copy of operand i's constant is found again; NULL when the tensor is not the node's constant. A constant's
-   content never changes: who trains parameters gives them as operands that are no constants, or replaces the tensor. */
+/* How the kept copy of operand i's constant is found again; NULL when the tensor is not the node's constant, or one whose content
+   has been changed in place (a parameter in training). */
 struct intact_float_keep;
 const struct intact_float_keep *intact__fast_keep(const intact_node *node, int i, const intact_tensor *tensor,
                                                   struct intact_float_keep *keep);

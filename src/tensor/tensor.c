@@ -10,6 +10,7 @@ struct intact_storage {
   atomic_int holders;
   void *data;
   bool on_heap;
+  uint32_t version; /* changes in place */
   intact_mapping *mapping;
 };
 
@@ -188,7 +189,12 @@ int intact_tensor_rank(const intact_tensor *tensor) { return tensor->rank; }
 const int64_t *intact_tensor_dims(const intact_tensor *tensor) { return tensor->dims; }
 int64_t intact_tensor_count(const intact_tensor *tensor) { return tensor->count; }
 const void *intact_tensor_data(const intact_tensor *tensor) { return tensor->data; }
-void *intact_tensor_mutable_data(intact_tensor *tensor) { return tensor->data; }
+void *intact_tensor_mutable_data(intact_tensor *tensor) {
+  tensor->storage->version++;
+  return tensor->data;
+}
+uint32_t intact__tensor_version(const intact_tensor *tensor) { return tensor->storage->version; }
+bool intact__tensor_is_sole(const intact_tensor *tensor) { return atomic_load(&tensor->storage->holders) == 1; }
 size_t intact_tensor_bytes(const intact_tensor *tensor) {
   return (size_t)((tensor->count * intact_dtype_bits(tensor->dtype) + 7) / 8);
 }

@@ -27,6 +27,9 @@ intact_status intact__tensor_map(intact_context *context, intact_dtype dtype, in
                                  intact_mapping *mapping, size_t offset, intact_tensor **tensor);
 /* Lets the memory of elements first .. first+count-1 go when they lie in a mapping (see intact__mapping_forget). */
 void intact__tensor_forget(const intact_tensor *tensor, int64_t first, int64_t count);
+/* How often the elements were opened for writing through intact_tensor_mutable_data, by any handle. */
+uint32_t intact__tensor_version(const intact_tensor *tensor);
+bool intact__tensor_is_sole(const intact_tensor *tensor); /* no other handle shares the elements */
 intact_status intact__tensor_scalar_f32(intact_context *context, float value, intact_tensor **tensor);
 intact_status intact__tensor_from_s64(intact_context *context, int rank, const int64_t *dims, const int64_t *values,
                                       intact_tensor **tensor);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which constants of a graph are parameters, and what training changes in the graph itself. */
+#include <string.h>
+
+#include "autograd/trainable.h"
+
+static const char *operand_name(const intact_node *node, int i) {
+  const intact_schema *schema = &node->op->schema;
+  return schema->operands[i < schema->n_operands ? i : schema->n_operands - 1].name;
+}
+
+static intact_role operand_role(const intact_node *node, int i) {
+  const intact_schema *schema = &node->op->schema;
+  return schema->operands[i < schema->n_operands ? i : schema->n_operands - 1].role;
+}
+
+/* Read as a weight or a bias, by role or (norms, recurrent layers, learned qparams) by name; or as an activation, if it is more than
+   one number: the bias of a matmul, the table of positions. */
+static bool reads_parameter(const intact_node *node, int i) {
+  const char *name = operand_name(node, i);
+  const intact_role role = operand_role(node, i);
+  if (role == INTACT_ROLE_WEIGHT || role == INTACT_ROLE_BIAS) return true;
+  if (role == INTACT_ROLE_ACTIVATION) return node->operands[i]->constant->count > 1;
+  if (role != INTACT_ROLE_NONE) return false;
+  return strstr(name, "weight") || strstr(name, "bias") || (intact__is_op(node, "fake_quantize") && i > 0);
+}
+
+static bool is_parameter(const intact_value *value) {
+  if (!value || !value->constant || value->constant->dtype != INTACT_F32) return false;
+  for (const intact_use *use = value->uses; use; use = use->next)
+    if (use->node->op->grad != intact__grad_none && reads_parameter(use->node, use->operand)) return true;
+  return false;
+}
+
+/* Memory of its own: a constant may lie in a mapped file or be shared with other graphs. Learned qparams share theirs with the fake
+   quantizer on purpose. */
+static intact_status own_memory(intact_value *value) {
+  const intact_use *use = value->uses;
+  if (use && intact__is_op(use->node, "fake_quantize") && use->operand > 0) return INTACT_OK;
+  intact_tensor *copy;
+  INTACT_TRY(intact_tensor_copy(value->constant, &copy));
+  intact_tensor_destroy(value->constant);
+  value->constant = copy;
+  return INTACT_OK;
+}
+
+/* ---- batch norms ---- */
+
+static bool is_batch_norm(const intact_node *node) { return intact__is_op(node, "batch_norm"); }
+
+static bool tracks(const intact_node *node) {
+  return node->n_operands > 4 && node->operands[3] && node->operands[3]->constant && node->operands[4] && node->operands[4]->constant;
+}
+
+static intact_status ready_batch_norms(intact_graph *graph) {
+  for (intact_node *node = graph->first; node; node = node->next) {
+    if (!is_batch_norm(node) || !tracks(node)) continue;
+    INTACT_TRY(own_memory(node->operands[3]));
+    INTACT_TRY(own_memory(node->operands[4]));
+    INTACT_TRY(intact__node_extend_results(node, 3));
+    INTACT_TRY(intact__node_infer(node));
+  }
+  return INTACT_OK;
+}
+
+void intact__trainable_restore(intact_trainable *t) {
+  for (intact_node *node = t->graph->first; node; node = node->next) {
+    if (!is_batch_norm(node) || !tracks(node)) continue;
+    intact__attr_set_int(node, "training", 0);
+    intact__node_drop_results(node, 1);
+  }
+  for (int i = 0; i < t->n; i++)
+    if (own_memory(t->values[i]) != INTACT_OK) return;
+}
+
+/* ---- the list ---- */
+
+intact_status intact__trainable_prepare(intact_trainable *t) {
+  intact_graph *graph = t->graph;
+  INTACT_TRY(ready_batch_norms(graph));
+  t->n_index = graph->n_values;
+  t->index = intact__alloc(t->context, t->n_index + 1, sizeof *t->index);
+  t->values = intact__alloc_zeroed(t->context, t->n_index + 1, sizeof *t->values);
+  t->parameters = intact__alloc_zeroed(t->context, t->n_index + 1, sizeof *t->parameters);
+  if (!t->index || !t->values || !t->parameters) return intact__no_memory(t->context, t->n_index * sizeof *t->values);
+  for (size_t i = 0; i < t->n_index; i++) {
+    intact_value *value = graph->values[i];
+    t->index[i] = -1;
+    if (!is_parameter(value)) continue;
+    INTACT_TRY(own_memory(value));
+    INTACT_TRY(intact_variable_create(value->constant, true, &t->parameters[t->n]));
+    t->values[t->n] = value;
+    t->index[i] = t->n++;
+    intact_tensor_mutable_data(value->constant); /* its content changes from here on: nothing may keep a packed copy of it */
+  }
+  return INTACT_OK;
+}
