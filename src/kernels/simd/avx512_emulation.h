@@ -76,6 +76,14 @@ INTACT_EMULATE __m512i intact__cvtepu8_epi16(__m256i a) {
   return _mm512_loadu_si512(out);
 }
 
+INTACT_EMULATE __m512i intact__cvtepu16_epi32(__m256i a) {
+  uint16_t in[16];
+  int32_t out[16];
+  memcpy(in, &a, sizeof in);
+  for (int i = 0; i < 16; i++) out[i] = in[i];
+  return _mm512_loadu_si512(out);
+}
+
 /* Elements whose bit is clear are neither read nor written. */
 INTACT_EMULATE void intact__masked(void *to, const void *from, uint64_t mask, int n) {
   for (int i = 0; i < n; i++)
@@ -105,6 +113,7 @@ INTACT_EMULATE __m128i intact__maskz_loadu_epi8_128(uint64_t mask, const void *f
 #define _mm512_cvtepi32_epi8 intact__cvtepi32_epi8
 #define _mm512_cvtepu8_epi32 intact__cvtepu8_epi32
 #define _mm512_cvtepu8_epi16 intact__cvtepu8_epi16
+#define _mm512_cvtepu16_epi32 intact__cvtepu16_epi32
 #define _mm512_mask_storeu_epi8 intact__mask_storeu_epi8
 #define _mm_mask_storeu_epi8 intact__mask_storeu_epi8_128
 #define _mm512_maskz_loadu_epi8 intact__maskz_loadu_epi8
