@@ -28,9 +28,24 @@ const cli_option cli_common_options[] = {
     {"--help", NULL, "this help"},
     {NULL, NULL, NULL}};
 
+/* The nodes that a model read with unsupported-op names: lines "operator<tab>node". */
+static json_t *unsupported_nodes(const char *details) {
+  json_t *list = json_array();
+  for (const char *line = details; *line;) {
+    size_t length = strcspn(line, "\n"), op = strcspn(line, "\t");
+    if (op < length) /* else a name with a line break */
+      json_array_append_new(list, json_pack("{s:s%,s:s%}", "op", line, op, "node", line + op + 1, length - op - 1));
+    line += length + (line[length] == '\n');
+  }
+  return list;
+}
+
 static int print_error(cli *c, int code, const char *kind, const char *message, const char *where) {
   if (c->json) {
     json_t *error = json_pack("{s:{s:s,s:s,s:s}}", "error", "kind", kind, "message", message, "where", where);
+    const char *details = c->context ? intact_context_details(c->context) : "";
+    if (error && *details && strcmp(kind, "unsupported-op") == 0)
+      json_object_set_new(error, "unsupported", unsupported_nodes(details));
     if (error) {
       json_dumpf(error, stdout, JSON_INDENT(1) | JSON_ENSURE_ASCII);
       fputc('\n', stdout);

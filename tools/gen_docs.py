@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the generated pages from the command's own tables: docs/ops.md, kernels.md, tables.md, cli.md, the man page and the bash
-completion. `gen_docs.py --check INTACT` compares instead of writing."""
+completion. `gen_docs.py [INTACT]`; with --check before it compares instead of writing."""
 import json
 import pathlib
 import subprocess
@@ -45,7 +45,8 @@ def pages(intact):
 
 def main():
     check = len(sys.argv) > 1 and sys.argv[1] == "--check"
-    intact = sys.argv[2] if check else str(ROOT / "build/release/bin/intact")
+    given = sys.argv[2:] if check else sys.argv[1:]
+    intact = given[0] if given else str(ROOT / "build/release/bin/intact")
     stale = []
     for name, text in pages(intact):
         path = ROOT / name

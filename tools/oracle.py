@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other engines as judges: runs a model in ONNX Runtime or OpenVINO on tensors from a .safetensors file.
 
+    oracle.py agree INTACT MODEL IMAGES.idx MEAN STD
     oracle.py run MODEL INPUTS.safetensors OUTPUTS.safetensors [--engine ort|ort-optimized|openvino]
     oracle.py check MODEL        the checker of the onnx package, full
     oracle.py fused MODEL        operators of the model as ONNX Runtime optimizes it, "op count" per line
@@ -129,6 +130,31 @@ def fused(model):
         print(op, count)
 
 
+def agree(intact, model, images, mean, std):
+    """Prints the share of equal outputs (percent) and the largest difference in steps of the last QuantizeLinear, ONNX Runtime
+    without optimizations against the integer program, on all images."""
+    import numpy
+    import onnx
+    import tempfile
+    with open(images, "rb") as file:
+        pixels = numpy.frombuffer(file.read()[16:], numpy.uint8)
+    ready = session(model, False)
+    shape = [-1] + ready.get_inputs()[0].shape[1:]
+    one = numpy.float32
+    x = ((pixels.astype(one) / one(255) - one(mean)) / one(std)).reshape(shape)
+    wanted = ready.run(None, {ready.get_inputs()[0].name: x})[0]
+    with tempfile.TemporaryDirectory() as folder:
+        given, got = os.path.join(folder, "x.npy"), os.path.join(folder, "y.npy")
+        numpy.save(given, x)
+        subprocess.run([intact, "run", model, "--input", given, "--output", got], check=True, stdout=subprocess.DEVNULL)
+        found = numpy.load(got)
+    graph = onnx.load(model).graph
+    scale = [node.input[1] for node in graph.node if node.op_type == "QuantizeLinear"][-1]
+    step = [float(onnx.numpy_helper.to_array(t)) for t in graph.initializer if t.name == scale][0]
+    steps = numpy.rint(numpy.abs(found - wanted) / step)
+    print(json.dumps({"equal": 100 * float(numpy.mean(steps == 0)), "max_steps": int(steps.max())}))
+
+
 def execute(arguments):
     if arguments[0] == "run":
         engine = arguments[arguments.index("--engine") + 1] if "--engine" in arguments else "ort"
@@ -137,6 +163,8 @@ def execute(arguments):
         check(arguments[1])
     elif arguments[0] == "fused":
         fused(arguments[1])
+    elif arguments[0] == "agree":
+        agree(*arguments[1:])
     elif arguments[0] == "batch":
         with open(arguments[1]) as lines:
             for line in lines:
@@ -144,7 +172,7 @@ def execute(arguments):
 
 
 def main(arguments):
-    if not arguments or arguments[0] not in ("run", "check", "fused", "batch", "prepare"):
+    if not arguments or arguments[0] not in ("run", "check", "fused", "agree", "batch", "prepare"):
         sys.exit(__doc__)
     python = prepare()
     if os.path.realpath(sys.prefix) != os.path.realpath(HOME):

@@ -118,6 +118,8 @@ INTACT_API void intact_context_destroy(intact_context *context);
 INTACT_API intact_status intact_context_status(const intact_context *context);
 INTACT_API const char *intact_context_message(const intact_context *context);
 INTACT_API const char *intact_context_where(const intact_context *context);
+/* What the last error lists, all of it, a line each; "" when it lists nothing. unsupported-op of a model: "OPERATOR<tab>NODE". */
+INTACT_API const char *intact_context_details(const intact_context *context);
 INTACT_API int intact_context_threads(const intact_context *context);
 INTACT_API intact_isa intact_context_isa(const intact_context *context);
 

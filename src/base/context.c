@@ -29,6 +29,7 @@ struct intact_context {
   intact_status status;
   char message[MESSAGE_BYTES];
   char where[WHERE_BYTES];
+  char *details; /* NULL: none */
 };
 
 const char *intact_status_text(intact_status status) {
@@ -93,6 +94,7 @@ void intact_context_destroy(intact_context *context) {
     intact__free(context, first);
   }
   intact__pool_destroy(context->pool);
+  intact__fail_details(context, NULL);
   for (void *kept; (kept = intact__recycler_drain(&context->recycler)) != NULL;) heap_release(NULL, kept);
   context->options.allocator.release(context->options.allocator.user, context);
 }
@@ -119,6 +121,7 @@ intact_status intact__attach(intact_context *context, const void *key, void *obj
 intact_status intact_context_status(const intact_context *context) { return context->status; }
 const char *intact_context_message(const intact_context *context) { return context->message; }
 const char *intact_context_where(const intact_context *context) { return context->where; }
+const char *intact_context_details(const intact_context *context) { return context->details ? context->details : ""; }
 int intact_context_threads(const intact_context *context) { return context->options.threads; }
 intact_isa intact_context_isa(const intact_context *context) { return context->options.isa; }
 uint32_t intact__isa_set(const intact_context *context) { return context->isa_set; }
@@ -137,8 +140,14 @@ intact_status intact__fail(intact_context *context, intact_status status, const 
   memcpy(context->message, message, sizeof message);
   memcpy(context->where, place, sizeof place);
   context->status = status;
+  intact__fail_details(context, NULL);
   intact__log(context, INTACT_LOG_DEBUG, "%s:%d: %s: %s", file, line, intact_status_text(status), message);
   return status;
+}
+
+void intact__fail_details(intact_context *context, char *details) {
+  intact__free(context, context->details);
+  context->details = details;
 }
 
 intact_status intact__fail_in(intact_context *context, const char *format, ...) {

@@ -34,6 +34,8 @@
 
 intact_status intact__fail(intact_context *context, intact_status status, const char *where, const char *file, int line,
                            const char *format, ...) INTACT_PRINTF(6, 7);
+/* What the error that was just raised lists: a line each. Takes `details` over (from intact__alloc; NULL: nothing). */
+void intact__fail_details(intact_context *context, char *details);
 /* Puts "outer: " before the message of the last error; returns its status. */
 intact_status intact__fail_in(intact_context *context, const char *format, ...) INTACT_PRINTF(2, 3);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/affine/choose_qparams.h"
+
 intact_status intact__observation_create(intact_context *context, const intact_quant_spec *spec,
                                          intact_observation **observation) {
   intact_observation *made = intact__alloc_zeroed(context, 1, sizeof *made);
@@ -79,10 +81,29 @@ intact_status intact__observation_update(intact_observation *observation, const 
   return INTACT_OK;
 }
 
+/* The same qparams with short scales. */
+static intact_status shortened(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams) {
+  const intact_quant_spec *spec = &observation->spec;
+  const intact_qparams *q = *qparams;
+  float *scale = intact__arena_alloc(arena, (size_t)q->n, sizeof *scale);
+  int32_t *zero_point = intact__arena_alloc(arena, (size_t)q->n, sizeof *zero_point);
+  if (!scale || !zero_point) return intact__no_memory(observation->context, (size_t)q->n * sizeof *scale);
+  const intact_qparams_rule rule = intact__qparams_rule(q->scheme, q->dtype, q->quant_min, q->quant_max, false, spec->eps);
+  for (int64_t i = 0; i < q->n; i++) {
+    scale[i] = q->scale[i], zero_point[i] = q->zero_point[i];
+    intact__qparams_shorten(&rule, spec->scale_bits, &scale[i], &zero_point[i]);
+  }
+  (*qparams)->scale = scale, (*qparams)->zero_point = zero_point;
+  return INTACT_OK;
+}
+
 intact_status intact__observation_qparams(const intact_observation *observation, intact_arena *arena,
                                           intact_qparams **qparams) {
   const intact_quant_spec *spec = &observation->spec;
-  if (spec->observer) return spec->observer->qparams(observation->context, observation->state, spec, arena, qparams);
+  if (spec->observer) {
+    INTACT_TRY(spec->observer->qparams(observation->context, observation->state, spec, arena, qparams));
+    return spec->scale_bits > 0 && !(*qparams)->real_zero_point ? shortened(observation, arena, qparams) : INTACT_OK;
+  }
   bool full = spec->quant_min == 0 && spec->quant_max == 0;
   *qparams = intact__qparams_create(arena, spec->scheme, spec->dtype, full ? intact_dtype_min(spec->dtype) : spec->quant_min,
                                     full ? intact_dtype_max(spec->dtype) : spec->quant_max, -1, 1, &observation->fixed_scale,

@@ -17,7 +17,8 @@ typedef struct intact_quant_spec {
   bool reduce_range;
   bool is_dynamic;
   bool legacy_dtype; /* named quint8, qint8 ... in PyTorch: its observers refuse a reduced symmetric quint8, but not uint8 */
-  double eps; /* smallest scale; 0: float32 machine epsilon */
+  double eps;     /* smallest scale; 0: float32 machine epsilon */
+  int scale_bits; /* scales are rounded up to so many bits (intact__qparams_shorten); 0: as the observer gives them */
   const struct intact_observer *observer;
   const char *options; /* "name=value,..." of the observer, NULL: none; lives as long as the spec */
 } intact_quant_spec;

@@ -101,6 +101,7 @@ static intact_status activation_qparams(const converter *c, const intact_node *n
   intact_qparams_rule rule =
       intact__qparams_rule(q->scheme, q->dtype, q->quant_min, q->quant_max, false, observation->spec.eps);
   intact__qparams_from_range(&rule, cut_low, cut_high, &scale, &zero_point);
+  if (observation->spec.scale_bits > 0) intact__qparams_shorten(&rule, observation->spec.scale_bits, &scale, &zero_point);
   *qparams =
       intact__qparams_create(arena, q->scheme, q->dtype, q->quant_min, q->quant_max, -1, 1, &scale, &zero_point);
   if (!*qparams) return intact__no_memory(c->graph->context, sizeof **qparams);

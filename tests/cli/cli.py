@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The command as scripts see it: exit codes, JSON keys, refusals, files that appear whole or not at all, the accuracies of the four
-small networks. cli.py INTACT GROUP: groups are use, bad, networks, tables."""
+small networks. cli.py INTACT GROUP: groups are use, bad, networks, agree, tables."""
 import json
 import os
 import pathlib
@@ -114,6 +114,9 @@ def group_bad():
         (place / "text.onnx").write_text("this is no model")
         (place / "short.npy").write_bytes(b"\x93NUMPY")
         (place / "folder").mkdir()
+        unknown = call_json("inspect", SHARED / "samples/broken/onnx/unknown_op.onnx", code=1)
+        check("list of unsupported ops", unknown["error"]["kind"] == "unsupported-op" and
+              unknown["unsupported"] == [{"op": "ai.onnx.MagicRelu", "node": "node_relu"}], unknown)
         failing = {
             "no such model": ("inspect", place / "absent.onnx"),
             "empty model": ("inspect", place / "empty.onnx"),
@@ -154,6 +157,23 @@ def group_networks():
                 check("resnet8: under 120 MB", result.get("peak_rss_bytes", 0) < 120e6, result.get("peak_rss_bytes"))
 
 
+def group_agree():
+    """The networks that are exported mean in ONNX Runtime what the integer program computes."""
+    oracle = [sys.executable, ROOT / "tools/oracle.py"]
+    if subprocess.run([*oracle, "prepare"]).returncode != 0:
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("mlp", "cnn", "resnet8", "mobilenet"):
+            out = pathlib.Path(place) / f"{name}.onnx"
+            call_json("quantize", MODELS / name / "model.onnx", *CALIBRATION, "-o", out)
+            done = subprocess.run([*oracle, "agree", INTACT, out, TEST[1], "0.286", "0.353"], capture_output=True, text=True)
+            check(f"{name}: ONNX Runtime runs it", done.returncode == 0, done.stderr)
+            result = json.loads(done.stdout or "{}")
+            print(f"{name}: {result}")
+            check(f"{name}: within one step", result.get("max_steps", 9) <= 1, result)
+            check(f"{name}: equal for 99.5 %", result.get("equal", 0) >= 99.5, result)
+
+
 def group_tables():
     for verb in ("ops", "kernels", "quantizers", "observers", "passes", "formats"):
         rows = call_json(verb).get("rows", [])
@@ -169,7 +189,7 @@ def group_tables():
 
 
 def main():
-    {"use": group_use, "bad": group_bad, "networks": group_networks, "tables": group_tables}[sys.argv[2]]()
+    {"use": group_use, "bad": group_bad, "networks": group_networks, "agree": group_agree, "tables": group_tables}[sys.argv[2]]()
     print(f"{FAILED} failed")
     return 1 if FAILED else 0
 

@@ -46,6 +46,7 @@ static void test_qparams(void **state) {
   const float samples[] = {-1.0f, 4.1f, 0.5f, 0.25f};
   intact_tensor *data = lab_tensor(&l, samples, LAB_DIMS(2, 2));
   intact_quantize_options options = plain_options();
+  options.quantizer = "default:scale_bits=0";
   intact_graph *q = quantize(l.graph, data, &options, NULL);
   const intact_node *linear = lab_find(q, "linear");
   const intact_qparams *qx = lab_operand_qparams(linear, 0), *qw = lab_operand_qparams(linear, 1),
@@ -69,6 +70,21 @@ static void test_qparams(void **state) {
   assert_string_equal(intact_graph_output(q, 0).name, intact_graph_output(l.graph, 0).name);
   assert_int_equal(intact_graph_output(q, 0).dtype, INTACT_F32);
   intact_graph_destroy(q);
+  /* Without the option: at most 12 bits, upwards, and the product of two scales is no longer rounded. */
+  options.quantizer = NULL;
+  q = quantize(l.graph, data, &options, NULL);
+  linear = lab_find(q, "linear");
+  qx = lab_operand_qparams(linear, 0), qw = lab_operand_qparams(linear, 1), qb = lab_operand_qparams(linear, 2);
+  const double exact[] = {5.1 / 255, 0.01, 0.002}, got[] = {(double)qx->scale[0], (double)qw->scale[0], (double)qw->scale[1]};
+  for (int i = 0; i < 3; i++) {
+    int exponent;
+    double steps = ldexp(frexp(got[i], &exponent), 12);
+    assert_true(steps == floor(steps));
+    assert_true(got[i] >= exact[i] * (1 - 1e-6) && got[i] <= exact[i] * (1 + 1.0 / 2048));
+  }
+  assert_int_equal(qx->zero_point[0], 50);
+  for (int c = 0; c < 2; c++) assert_true((double)qb->scale[c] == got[0] * got[1 + c]);
+  intact_graph_destroy(q);
   intact_graph_destroy(l.graph);
   intact_tensor_destroy(data);
 }
@@ -87,6 +103,7 @@ static void test_bias_headroom(void **state) {
   const float samples[] = {0.0f, 127.5f};
   intact_tensor *data = lab_tensor(&l, samples, LAB_DIMS(1, 2));
   intact_quantize_options options = plain_options();
+  options.quantizer = "default:scale_bits=0";
   intact_quantize_notes notes;
   intact_graph *q = quantize(l.graph, data, &options, &notes);
   const intact_node *linear = lab_find(q, "linear");

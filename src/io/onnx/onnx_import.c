@@ -48,6 +48,7 @@ typedef struct missing {
     int64_t n;
   } * ops;
   size_t n, capacity;
+  intact_text list; /* "operator<tab>node" of all nodes, a line each */
 } missing;
 
 enum { NODES_NAMED = 8 };
@@ -73,6 +74,7 @@ static intact_status note_missing(intact_onnx_import *import, missing *m, const 
   if (found->n < NODES_NAMED) intact__text_add(&found->nodes, "%s%s", found->n == 0 ? "" : ", ", node);
   if (found->n == NODES_NAMED) intact__text_add(&found->nodes, " ...");
   found->n++;
+  intact__text_add(&m->list, "%s\t%s\n", op, node);
   return INTACT_OK;
 }
 
@@ -102,7 +104,7 @@ static intact_status check_nodes(intact_onnx_import *import, missing *m, size_t 
   return INTACT_OK;
 }
 
-static intact_status fail_missing(intact_onnx_import *import, const missing *m) {
+static intact_status fail_missing(intact_onnx_import *import, missing *m) {
   if (m->n == 0) return INTACT_OK;
   intact_text text;
   intact__text_init(&text, import->context);
@@ -118,6 +120,7 @@ static intact_status fail_missing(intact_onnx_import *import, const missing *m) 
                    "cannot read %s: %zu %s not supported: %s; replace them or leave them outside of the model",
                    import->file->path, m->n, m->n == 1 ? "operator is" : "operators are", list == NULL ? "" : list);
   intact__free(import->context, list);
+  intact__fail_details(import->context, intact__text_take(&m->list));
   return status;
 }
 
@@ -126,6 +129,7 @@ static intact_status check_operators(intact_onnx_import *import) {
   const Onnx__ModelProto *model = import->file->model;
   missing m = {.n = 0};
   intact__map_init(&m.seen, import->context);
+  intact__text_init(&m.list, import->context);
   intact_onnx_opsets opsets = {model->n_opset_import, model->opset_import};
   intact_status status = check_nodes(import, &m, model->graph->n_node, model->graph->node, &opsets);
   for (size_t i = 0; i < model->n_functions && status == INTACT_OK; i++) {
@@ -134,6 +138,7 @@ static intact_status check_operators(intact_onnx_import *import) {
   }
   if (status == INTACT_OK) status = fail_missing(import, &m);
   for (size_t i = 0; i < m.n; i++) intact__text_fini(&m.ops[i].nodes);
+  intact__text_fini(&m.list);
   intact__free(import->context, m.ops);
   intact__map_fini(&m.seen);
   return status;

@@ -123,6 +123,19 @@ void intact__qparams_from_range(const intact_qparams_rule *rule, float low, floa
   *zero_point = (int32_t)rule->symmetric_zero_point;
 }
 
+void intact__qparams_shorten(const intact_qparams_rule *rule, int bits, float *scale, int32_t *zero_point) {
+  int exponent;
+  double mantissa = frexp((double)*scale, &exponent);
+  float s = (float)ldexp(ceil(ldexp(mantissa, bits)), exponent - bits);
+  if (!isfinite(s) || !(s > 0)) return;
+  if (rule->mapping == INTACT_MAPPING_AFFINE) {
+    double low = (double)(rule->quant_min - *zero_point) * (double)*scale;
+    int64_t z = rule->quant_min - intact__round_s64(low / (double)s);
+    *zero_point = (int32_t)intact__clamp_s64(z, rule->quant_min, rule->quant_max);
+  }
+  *scale = s;
+}
+
 /* Scales under this lose the precision of float32 reciprocals; the literal is a float in the original. */
 static const float small_scale = 6.1e-5f;
 

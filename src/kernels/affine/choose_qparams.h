@@ -45,6 +45,13 @@ void intact__qparams_from_range(const intact_qparams_rule *rule, float low, floa
 /* The float mapping's zero point too. */
 void intact__float_qparams_from_range(const intact_qparams_rule *rule, float low, float high, float *scale, float *zero_point);
 
+/* The next scale that has at most `bits` bits (2 to 24), and the zero point that keeps the lower end of the range:
+     s' = ceil(s 2^k) / 2^k with 2^(bits-1) <= s 2^k < 2^bits;  z' = clamp(qmin - rne((qmin - z) s / s')), symmetric ranges keep z.
+   scale * (q - zero_point) of 8-bit q is then exact in float32 up to 15 bits, and so is the product of an activation's and a
+   weight's scale up to 12. The fewer the bits, the fewer sums round in a runtime that computes the network in float: its
+   results then differ more rarely from the integer kernels'. */
+void intact__qparams_shorten(const intact_qparams_rule *rule, int bits, float *scale, int32_t *zero_point);
+
 /* Integer-library form (ChooseQuantizationParams of PyTorch's C++ code), used by dynamic quantization and by the fused
    observer. The two libraries differ where a zero point lies on or near a half. */
 typedef enum intact_choose_form {

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The default quantizer: reads what the op rows say of their operands and results; it knows no op by name. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/quantizer.h"
+#include "quant/settings.h"
+
+/* Costs at most 1/2048 of a range; the product of two scales is exact in float32: intact__qparams_shorten. */
+enum { SCALE_BITS = 12 };
 
 /* What becomes of a node. Light nodes (elementwise, pooling, data movement) are worth quantizing only next to quantized ones;
    heavy ones (with weights, or products of activations) always. */
@@ -11,6 +16,7 @@ typedef enum fate { FATE_FLOAT, FATE_LIGHT, FATE_QUANTIZED } fate;
 typedef struct walk {
   intact_graph *graph;
   const intact_quantizer_settings *settings;
+  int scale_bits;
   intact_map index; /* node name -> position */
   fate *fates;
 } walk;
@@ -111,19 +117,21 @@ static intact_status decide_fates(walk *w) {
 
 static intact_wish activation_wish(const walk *w, const intact_value *value) {
   const intact_quant_spec *spec = value->constant ? w->settings->constant : w->settings->activation;
-  return (intact_wish){.kind = INTACT_WISH_OWN, .spec = *spec};
+  intact_wish wish = {.kind = INTACT_WISH_OWN, .spec = *spec};
+  wish.spec.scale_bits = w->scale_bits;
+  return wish;
 }
 
 static intact_wish weight_wish(const walk *w, const intact_node *node) {
   intact_wish wish = {.kind = INTACT_WISH_OWN, .spec = *w->settings->weight};
-  if (wish.spec.axis < 0) return wish;
   int groups = 1;
   int axis = node->op->quant.weight_axis ? node->op->quant.weight_axis(node, &groups) : -1;
   /* Channels that lie as groups x axis have no scale of their own along one axis. */
-  if (axis < 0 || groups > 1)
+  if (wish.spec.axis < 0 || axis < 0 || groups > 1)
     wish.spec = *w->settings->weight_tensor;
   else
     wish.spec.axis = axis;
+  wish.spec.scale_bits = w->scale_bits;
   return wish;
 }
 
@@ -193,8 +201,22 @@ static intact_status annotate_node(const walk *w, intact_node *node) {
   return INTACT_OK;
 }
 
+static intact_status read_scale_bits(intact_context *context, const char *options, int *bits) {
+  char text[16];
+  *bits = SCALE_BITS;
+  if (!intact__option_find(options, "scale_bits", text, sizeof text)) return INTACT_OK;
+  char *end = text;
+  long n = strtol(text, &end, 10);
+  if (end == text || *end || n < 0 || n > 24 || n == 1)
+    INTACT_FAIL(context, WRONG_USE, "default", "option scale_bits of quantizer default is '%s': 2 to 24, or 0 for scales as they come",
+                text);
+  *bits = (int)n;
+  return INTACT_OK;
+}
+
 static intact_status annotate(intact_graph *graph, const intact_quantizer_settings *settings) {
   walk w = {.graph = graph, .settings = settings};
+  INTACT_TRY(read_scale_bits(graph->context, settings->options, &w.scale_bits));
   w.fates = intact__alloc_zeroed(graph->context, (size_t)graph->n_nodes + 1, sizeof *w.fates);
   if (!w.fates) return intact__no_memory(graph->context, (size_t)graph->n_nodes * sizeof *w.fates);
   intact__map_init(&w.index, graph->context);
@@ -209,6 +231,6 @@ static intact_status annotate(intact_graph *graph, const intact_quantizer_settin
 const intact_quantizer intact_quantizer_default = {
     .name = "default",
     .doc = "Per-tensor activations, per-channel symmetric s8 weights, s32 biases, everywhere an integer kernel exists",
-    .options = "",
+    .options = "scale_bits=12",
     .annotate = annotate,
 };
