@@ -46,15 +46,16 @@ static intact_status own_memory(intact_value *value) {
 
 /* ---- batch norms ---- */
 
-static bool is_batch_norm(const intact_node *node) { return intact__is_op(node, "batch_norm"); }
-
-static bool tracks(const intact_node *node) {
-  return node->n_operands > 4 && node->operands[3] && node->operands[3]->constant && node->operands[4] && node->operands[4]->constant;
+bool intact__trains_statistics(const intact_node *node) {
+  if (!intact__is_op(node, "batch_norm") && !intact__is_op(node, "folded_batch_norm")) return false;
+  for (int i = 3; i < 5; i++)
+    if (node->n_operands <= i || !node->operands[i] || !node->operands[i]->constant) return false;
+  return true;
 }
 
 static intact_status ready_batch_norms(intact_graph *graph) {
   for (intact_node *node = graph->first; node; node = node->next) {
-    if (!is_batch_norm(node) || !tracks(node)) continue;
+    if (!intact__trains_statistics(node)) continue;
     INTACT_TRY(own_memory(node->operands[3]));
     INTACT_TRY(own_memory(node->operands[4]));
     INTACT_TRY(intact__node_extend_results(node, 3));
@@ -65,7 +66,7 @@ static intact_status ready_batch_norms(intact_graph *graph) {
 
 void intact__trainable_restore(intact_trainable *t) {
   for (intact_node *node = t->graph->first; node; node = node->next) {
-    if (!is_batch_norm(node) || !tracks(node)) continue;
+    if (!intact__trains_statistics(node)) continue;
     intact__attr_set_int(node, "training", 0);
     intact__node_drop_results(node, 1);
   }

@@ -2,8 +2,6 @@
 /* A graph in training: its nodes in order, each a call on the tape. */
 #include "autograd/trainable.h"
 
-#include <string.h>
-
 #include "graph/observer.h"
 
 intact_status intact_trainable_create(intact_graph *graph, intact_trainable **trainable) {
@@ -74,12 +72,16 @@ static void find_operand(const forward *f, const intact_value *value, int i) {
   f->tensors[i] = f->sources[i] ? f->sources[i]->tensor : value->constant;
 }
 
-/* The running statistics that a training batch norm gives become its constants' elements. */
-static void take_statistics(const forward *f, const intact_node *node) {
+/* The running statistics that a training batch norm gives become its constants. What the calls before saw stays as it was: their
+   gradients are still to come. */
+static intact_status take_statistics(const forward *f, const intact_node *node) {
   for (int i = 1; i < node->n_results; i++) {
-    intact_tensor *to = node->operands[2 + i]->constant;
-    memcpy(to->data, f->results[i]->tensor->data, intact_tensor_bytes(to));
+    intact_tensor *taken;
+    INTACT_TRY(intact_tensor_share(f->results[i]->tensor, 0, NULL, &taken));
+    intact_tensor_destroy(node->operands[2 + i]->constant);
+    node->operands[2 + i]->constant = taken;
   }
+  return INTACT_OK;
 }
 
 static void drop_if_unread(const forward *f, const intact_value *value) {
@@ -89,14 +91,14 @@ static void drop_if_unread(const forward *f, const intact_value *value) {
 }
 
 static intact_status run_node(const forward *f, intact_node *node) {
-  const bool learns = intact__is_op(node, "batch_norm") && node->n_results == 3;
+  const bool learns = intact__trains_statistics(node);
   const bool by_batch = f->t->training && !f->t->batch_norm_frozen;
   for (int i = 0; i < node->n_operands; i++) find_operand(f, node->operands[i], i);
   if (learns) intact__attr_set_int(node, "training", by_batch);
-  if (node->observation && f->t->training) INTACT_TRY(intact__observation_update(node->observation, f->tensors[0]));
+  if (f->t->training && intact__node_observes(node)) INTACT_TRY(intact__observation_update(node->observation, f->tensors[0]));
   INTACT_TRY(intact__tape_call(node, f->tensors, f->sources, node->n_results, f->results));
-  if (learns && by_batch) take_statistics(f, node);
   for (int i = 0; i < node->n_results; i++) f->values[node->results[i]->id] = f->results[i];
+  if (learns && by_batch) INTACT_TRY(take_statistics(f, node));
   for (int i = 0; i < node->n_operands; i++) {
     const intact_value *value = node->operands[i];
     if (!value || value->constant) continue;

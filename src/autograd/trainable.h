@@ -16,6 +16,8 @@ struct intact_trainable {
   size_t n_index;
 };
 
+/* A batch norm whose running statistics are constants. */
+bool intact__trains_statistics(const intact_node *node);
 /* autograd/parameters.c: finds the parameters, gives them memory of their own, and readies batch norms. */
 intact_status intact__trainable_prepare(intact_trainable *trainable);
 void intact__trainable_restore(intact_trainable *trainable);

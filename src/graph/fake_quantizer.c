@@ -8,7 +8,7 @@
 #include "kernels/affine/choose_qparams.h"
 
 static bool is_learned(const intact_fake_quantizer *fake) {
-  return fake->kind == INTACT_FAKE_LEARNED || fake->kind == INTACT_FAKE_LEARNED_FIRST;
+  return fake->kind != INTACT_FAKE_OBSERVED && fake->kind != INTACT_FAKE_FUSED;
 }
 
 static bool is_symmetric(const intact_quant_spec *spec) {
@@ -32,7 +32,7 @@ static intact_status filled(intact_context *context, intact_dtype dtype, int64_t
 }
 
 static intact_status check_options(const intact_observation *observation, const intact_fake_options *options) {
-  bool learned = options->kind == INTACT_FAKE_LEARNED || options->kind == INTACT_FAKE_LEARNED_FIRST;
+  bool learned = options->kind != INTACT_FAKE_OBSERVED && options->kind != INTACT_FAKE_FUSED;
   if (!learned) return INTACT_OK;
   if (!isfinite(options->scale) || !isfinite(options->zero_point))
     INTACT_FAIL(observation->context, INVALID_VALUE, name_of(observation), "learned fake quantization: it can't start at scale %g, zero point %g",
@@ -192,7 +192,7 @@ static intact_status take_fused(intact_observation *observation, const intact_te
 static void bound_learned(const intact_observation *observation) {
   const intact_fake_quantizer *fake = observation->fake;
   float least = (float)INTACT_DEFAULT_EPS;
-  if (fake->kind == INTACT_FAKE_LEARNED && observation->frozen)
+  if (fake->kind != INTACT_FAKE_LEARNED_FIRST && observation->frozen)
     for (int64_t i = 0; i < fake->scale->count; i++)
       if (intact__f32(fake->scale)[i] < least) intact__f32(fake->scale)[i] = least;
   if (fake->fake_quant_enabled && is_symmetric(&observation->spec))
@@ -247,8 +247,9 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
   } else if (observe) {
     INTACT_TRY(intact__observation_update(observation, x));
   }
-  fake->initialized = true;
   INTACT_TRY(refresh(observation, x));
+  fake->stale = fake->fake_quant_enabled ? false : fake->stale || (fake->initialized && !observation->frozen);
+  if (fake->fake_quant_enabled || is_learned(fake)) fake->initialized = true;
   if (!fake->fake_quant_enabled) return intact_tensor_copy(x, y);
   if (is_learned(fake)) {
     const intact_learnable_spec spec = learned_spec(observation, x);
@@ -256,6 +257,25 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
   }
   const intact_fake_spec spec = fixed_spec(observation);
   return intact__fake_quantize_forward(x, &spec, y, NULL);
+}
+
+/* The gradient of a learned clip's bounds: what lies outside moves with them, (high - z) * scale or (low - z) * scale. */
+static void clip_gradient(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy, intact_tensor *d_scale) {
+  const intact_fake_quantizer *fake = observation->fake;
+  int64_t inner = x->count > 0 ? x->count : 1;
+  for (int i = 0; fake->scale->count > 1 && i <= fake->axis; i++) inner /= x->dims[i];
+  for (int64_t c = 0; c < fake->scale->count; c++) {
+    const double s = (double)intact__f32(fake->scale)[c];
+    const double zero = fmin(fmax(nearbyint((double)intact__f32(fake->zero_point)[c]), (double)fake->low), (double)fake->high);
+    double sum = 0;
+    for (int64_t first = c * inner; first < x->count; first += fake->scale->count * inner)
+      for (int64_t i = first; i < first + inner; i++) {
+        const double q = nearbyint((double)intact__f32(x)[i] / s + zero);
+        if (q > (double)fake->high) sum += (double)intact__f32(dy)[i] * ((double)fake->high - zero);
+        if (q < (double)fake->low) sum += (double)intact__f32(dy)[i] * ((double)fake->low - zero);
+      }
+    intact__f32(d_scale)[c] = (float)(sum * (double)learned_spec(observation, x).grad_factor);
+  }
 }
 
 intact_status intact__fake_quantizer_backward(intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
@@ -267,6 +287,10 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
   } else if (is_learned(fake)) {
     const intact_learnable_spec spec = learned_spec(observation, x);
     INTACT_TRY(intact__learnable_backward(x, dy, &spec, dx, &ds, &dz));
+    if (fake->kind == INTACT_FAKE_LEARNED_CLIP) {
+      clip_gradient(observation, x, dy, ds);
+      memset(dz->data, 0, intact_tensor_bytes(dz));
+    }
   } else {
     const intact_fake_spec spec = fixed_spec(observation);
     INTACT_TRY(intact__fake_quantize_backward(x, dy, &spec, dx));

@@ -11,7 +11,8 @@ typedef enum intact_fake_kind {
   INTACT_FAKE_OBSERVED,     /* torch.ao FakeQuantize: qparams by the observer's rule, anew after every observed batch */
   INTACT_FAKE_FUSED,        /* FusedMovingAvgObsFakeQuantize: by the integer libraries' rule, anew at every forward */
   INTACT_FAKE_LEARNED,      /* torch.ao _LearnableFakeQuantize: scale kept >= float32 epsilon while it is not observed */
-  INTACT_FAKE_LEARNED_FIRST /* torchao LearnableFakeQuantize: qparams from the first batch, no lower bound */
+  INTACT_FAKE_LEARNED_FIRST, /* torchao LearnableFakeQuantize: qparams from the first batch, no lower bound */
+  INTACT_FAKE_LEARNED_CLIP  /* as learned, but the scale's gradient is that of the bounds high * scale and low * scale alone (PACT) */
 } intact_fake_kind;
 
 /* What a forward does. Observing is the observation's !frozen. */
@@ -28,7 +29,8 @@ typedef struct intact_fake_quantizer {
   bool is_weight; /* what switching by role goes by */
   bool fake_quant_enabled, learning_enabled, use_grad_scaling;
   bool dirty;           /* statistics have changed since the qparams were made */
-  bool initialized;     /* learned_first: qparams have been taken from a batch */
+  bool initialized;     /* a forward has quantized with the qparams below */
+  bool stale;           /* observed since then while switched off */
   int64_t low, high;    /* integers that are used */
   int axis;             /* of per-channel qparams, -1 per tensor */
   /* The qparams last used in a forward, [n]: scale f32; zero_point s32, or f32 when learned or for float qparams. A learned

@@ -129,7 +129,7 @@ static intact_status run_node(interp *run, const intact_node *node, const intact
     operands[i] = value == NULL ? NULL : value->constant != NULL ? value->constant : run->tensors[value->id];
     assert(value == NULL || operands[i] != NULL);
   }
-  if (run->options->observe && node->observation != NULL)
+  if (run->options->observe && intact__node_observes(node))
     INTACT_TRY(intact__observation_update(node->observation, operands[0]));
   INTACT_TRY(intact__eval_node_with(node, operands, run->options, results));
   intact_status status = INTACT_OK;

@@ -73,6 +73,10 @@ fail:
   return status;
 }
 
+bool intact__node_observes(const intact_node *node) {
+  return node->observation && (!intact__is_op(node, "fake_quantize") || intact__attr_int(node, "observe"));
+}
+
 intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x) {
   const intact_observer *row = observation->spec.observer;
   if (!row || observation->frozen) return INTACT_OK;

@@ -75,6 +75,7 @@ intact_observation *intact__observation_retain(intact_observation *observation);
 void intact__observation_release(intact_observation *observation); /* takes NULL */
 /* Another one with the same statistics (create and merge); refuses observers without merge that have seen something. */
 intact_status intact__observation_copy(const intact_observation *observation, intact_observation **copy);
+bool intact__node_observes(const intact_node *node); /* its operand 0 counts for its observation's statistics */
 intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x);
 intact_status intact__observation_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams);
 

@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast form of batch_norm, forward and gradient: channel by channel on the context's threads, whole planes at a time.
-   Sums are of double, in eight parts that are added in a fixed order. */
+/* The fast form of batch_norm and folded_batch_norm, forward and gradient: channel by channel on the context's threads, whole planes at
+   a time. Sums are of double, in eight parts that are added in a fixed order. A folded norm sees z = x / f + layer bias, which is never
+   made: its mean and variance follow from those of x. */
 #include <math.h>
 
 #include "ops/fast.h"
+#include "ops/folded.h"
 #include "ops/layer.h"
 
 typedef struct work {
   int64_t batch, channels, plane;
   const float *x, *dy, *weight, *bias, *mean, *var; /* weight, bias NULL: 1 and 0; mean, var: the running ones */
-  bool training;
+  bool training, folded, divide;
+  const float *layer_bias; /* of a folded norm; NULL: 0 */
   double eps, momentum;
   float *y, *new_mean, *new_var; /* forward */
-  float *dx, *d_weight, *d_bias; /* gradient; NULL: not wanted */
+  float *dx, *d_weight, *d_bias, *d_layer_bias; /* gradient; NULL: not wanted */
 } work;
+
+/* What one channel does: y = (x - shift) * factor + rest. */
+typedef struct channel {
+  double mean, var;          /* of z, what the norm sees */
+  double shift, inverse;     /* in x: where z is the mean; 1 / sqrt(var + eps) */
+  double fold, slope;        /* f (1 when not folded); dy / dx with statistics that stay */
+} channel;
 
 static const float *plane_of(const work *k, const float *values, int64_t n, int64_t c) {
   return values + (n * k->channels + c) * k->plane;
@@ -43,40 +53,54 @@ static double sum_channel(const work *k, int64_t c, double shift, bool square) {
   return add_parts(parts);
 }
 
-static void channel_statistics(const work *k, int64_t c, double *mean, double *var) {
-  double n = (double)(k->batch * k->plane);
-  if (!k->training) {
-    *mean = k->mean[c];
-    *var = k->var[c];
-    return;
+static channel channel_of(const work *k, int64_t c) {
+  const double n = (double)(k->batch * k->plane), weight = k->weight != NULL ? (double)k->weight[c] : 1;
+  channel h = {.fold = 1};
+  if (k->folded) h.fold = (double)intact__fold_factor(k->weight[c], k->var[c], k->eps, k->divide);
+  const double bias = k->layer_bias != NULL ? (double)k->layer_bias[c] : 0;
+  if (k->training) {
+    h.shift = sum_channel(k, c, 0, false) / n;
+    h.mean = h.shift / h.fold + bias;
+    h.var = sum_channel(k, c, h.shift, true) / n / (h.fold * h.fold);
+  } else {
+    h.mean = k->mean[c];
+    h.var = k->var[c];
+    h.shift = (h.mean - bias) * h.fold;
   }
-  *mean = sum_channel(k, c, 0, false) / n;
-  *var = sum_channel(k, c, *mean, true) / n;
+  h.inverse = 1 / sqrt(h.var + k->eps);
+  h.slope = weight * h.inverse / h.fold;
+  /* With running statistics the fold takes the norm back exactly. */
+  if (k->folded && !k->training && !k->divide) h.slope = weight != 0 ? 1 : 0;
+  return h;
 }
 
 static void forward_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   double n = (double)(k->batch * k->plane);
   for (int64_t c = begin; c < end; c++) {
-    double mean, var;
-    channel_statistics(k, c, &mean, &var);
-    float shift = (float)mean, factor = (float)((k->weight != NULL ? k->weight[c] : 1) / sqrt(var + k->eps));
+    const channel h = channel_of(k, c);
+    float shift = (float)h.shift, factor = (float)h.slope;
     float rest = k->bias != NULL ? k->bias[c] : 0;
+    if (k->folded && !k->training) { /* one number, as convert makes the bias */
+      rest = (float)((double)rest - h.shift * h.slope);
+      shift = 0;
+    }
     for (int64_t b = 0; b < k->batch; b++) {
       const float *x = plane_of(k, k->x, b, c);
       float *y = k->y + (x - k->x);
       for (int64_t i = 0; i < k->plane; i++) y[i] = (x[i] - shift) * factor + rest;
     }
     double keep = k->training ? 1 - k->momentum : 1, take = k->training ? k->momentum : 0;
-    if (k->new_mean != NULL) k->new_mean[c] = take == 0 ? k->mean[c] : (float)(keep * k->mean[c] + take * mean);
-    if (k->new_var != NULL) k->new_var[c] = take == 0 ? k->var[c] : (float)(keep * k->var[c] + take * (var * n / (n - 1)));
+    if (k->new_mean != NULL) k->new_mean[c] = take == 0 ? k->mean[c] : (float)(keep * k->mean[c] + take * h.mean);
+    if (k->new_var != NULL) k->new_var[c] = take == 0 ? k->var[c] : (float)(keep * k->var[c] + take * (h.var * n / (n - 1)));
   }
 }
 
 static work work_of(const intact_node *node, int n_operands, const intact_tensor *const *operands) {
   const intact_tensor *x = operands[0];
-  const float *given[5] = {NULL};
-  for (int i = 1; i < n_operands && i < 5; i++) given[i] = operands[i] != NULL ? intact__f32(operands[i]) : NULL;
+  const float *given[6] = {NULL};
+  const bool folded = node->op == &intact_op_folded_batch_norm;
+  for (int i = 1; i < n_operands && i < 6; i++) given[i] = operands[i] != NULL ? intact__f32(operands[i]) : NULL;
   return (work){.batch = x->dims[0],
                 .channels = x->dims[1],
                 .plane = intact__known_product(x->dims, 2, x->rank),
@@ -86,6 +110,9 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
                 .mean = given[3],
                 .var = given[4],
                 .training = intact__attr_int(node, "training") != 0,
+                .folded = folded,
+                .divide = folded && intact__attr_int(node, "divide") != 0,
+                .layer_bias = given[5],
                 .eps = intact__attr_float(node, "eps"),
                 .momentum = intact__attr_float(node, "momentum")};
 }
@@ -129,19 +156,34 @@ static void gradient_sums(const work *k, int64_t c, double mean, double *sum, do
   *sum_x = add_parts(parts_x);
 }
 
+/* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
+   vanish but for what eps leaves of them. */
+static void parameter_gradients(const work *k, int64_t c, const channel *h, double sum, double sum_x) {
+  const double n = (double)(k->batch * k->plane), sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
+  double d_weight = sum_h, d_layer_bias = k->training ? 0 : sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
+  if (k->folded && (k->weight[c] != 0 || k->divide)) {
+    const double g = (double)k->weight[c] * h->inverse;
+    const double dz_x = k->training ? g * sum_h * h->fold * sqrt(h->var + k->eps) * (1 - h->var * h->inverse * h->inverse)
+                                    : g * (sum_x + h->shift * sum);
+    d_weight -= dz_x / (h->fold * h->fold) / sqrt((double)k->var[c] + k->eps);
+  }
+  if (k->d_weight != NULL) k->d_weight[c] = (float)d_weight;
+  if (k->d_bias != NULL) k->d_bias[c] = (float)sum;
+  if (k->d_layer_bias != NULL) k->d_layer_bias[c] = n > 0 ? (float)d_layer_bias : 0;
+}
+
 static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   double n = (double)(k->batch * k->plane);
   for (int64_t c = begin; c < end; c++) {
-    double mean, var, sum, sum_x;
-    channel_statistics(k, c, &mean, &var);
-    gradient_sums(k, c, mean, &sum, &sum_x);
-    double inverse = 1 / sqrt(var + k->eps);
-    if (k->d_weight != NULL) k->d_weight[c] = (float)(sum_x * inverse);
-    if (k->d_bias != NULL) k->d_bias[c] = (float)sum;
+    const channel h = channel_of(k, c);
+    double sum, sum_x;
+    gradient_sums(k, c, h.shift, &sum, &sum_x);
+    parameter_gradients(k, c, &h, sum, sum_x);
     if (k->dx == NULL) continue;
-    float factor = (float)((k->weight != NULL ? k->weight[c] : 1) * inverse), shift = (float)mean;
-    float mean_dy = k->training ? (float)(sum / n) : 0, slope = k->training ? (float)(sum_x / n * inverse * inverse) : 0;
+    const double in_x = h.inverse / h.fold;
+    float factor = (float)h.slope, shift = (float)h.shift;
+    float mean_dy = k->training ? (float)(sum / n) : 0, slope = k->training ? (float)(sum_x / n * in_x * in_x) : 0;
     for (int64_t b = 0; b < k->batch; b++) {
       const float *x = plane_of(k, k->x, b, c), *dy = plane_of(k, k->dy, b, c);
       float *dx = k->dx + (x - k->x);
@@ -167,6 +209,7 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   INTACT_TRY(wanted(grad, 0, &k.dx));
   INTACT_TRY(wanted(grad, 1, &k.d_weight));
   INTACT_TRY(wanted(grad, 2, &k.d_bias));
+  if (k.folded) INTACT_TRY(wanted(grad, 5, &k.d_layer_bias));
   intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
   return INTACT_OK;
 }

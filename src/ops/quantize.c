@@ -182,7 +182,12 @@ static intact_status grad_fake(intact_grad *grad) {
   INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0], &d[0], &d[1], &d[2]));
   intact_status status = INTACT_OK;
   for (int i = 0; i < 3; i++) {
-    if (status == INTACT_OK && d[i] && i < grad->n_operands && grad->needed[i]) {
+    const bool wanted = d[i] && i < grad->n_operands && grad->operands[i] && grad->needed[i];
+    if (status == INTACT_OK && wanted && intact__shape_equal(d[i]->rank, d[i]->dims, grad->operands[i]->rank, grad->operands[i]->dims)) {
+      grad->d_operands[i] = d[i];
+      continue;
+    }
+    if (status == INTACT_OK && wanted) {
       status = intact__grad_operand(grad, i, &out);
       if (status == INTACT_OK) memcpy(out->data, d[i]->data, (size_t)d[i]->count * sizeof(float));
     }
@@ -193,11 +198,11 @@ static intact_status grad_fake(intact_grad *grad) {
 
 const intact_op intact_op_fake_quantize = {
     .name = "fake_quantize",
-    .doc = "y = dequantize(quantize(x)) with qparams that the node's observation observes, learns or keeps; scale and zero_point: "
-           "trained constants that it shares.",
+    .doc = "y = dequantize(quantize(x)) with qparams that the node's observation observes (here, with observe), learns or keeps; scale "
+           "and zero_point: trained constants that it shares.",
     .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"scale", INTACT_ROLE_NONE, INTACT_OPTIONAL},
                                {"zero_point", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_RESULTS("y")},
+               INTACT_RESULTS("y"), INTACT_ATTRS({.name = "observe", .type = INTACT_ATTR_BOOL, .i = 1})},
     .infer = infer_observe,
     .eval_f32 = eval_fake,
     .grad = grad_fake,

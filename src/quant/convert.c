@@ -4,7 +4,9 @@
 
 #include "kernels/affine/choose_qparams.h"
 #include "ops/ops.h"
+#include "graph/fake_quantizer.h"
 #include "quant/annotate.h"
+#include "quant/batch_norm_fold.h"
 #include "quant/bias.h"
 #include "quant/useful_range.h"
 
@@ -14,7 +16,25 @@ typedef struct converter {
   intact_note_list *notes;
 } converter;
 
-static bool is_observe(const intact_node *node) { return node && node->observation && intact__is_op(node, "observe"); }
+static bool is_observe(const intact_node *node) {
+  return node && node->observation && (intact__is_op(node, "observe") || intact__is_op(node, "fake_quantize"));
+}
+
+/* The qparams of an observation: those of its statistics, or, trained, those that the last forward quantized with. */
+static intact_status observed_qparams(const converter *c, const intact_node *node, intact_qparams **qparams) {
+  const intact_observation *observation = node->observation;
+  const intact_fake_quantizer *fake = observation->fake;
+  intact_arena *arena = &c->graph->arena;
+  if (!fake) return intact__observation_qparams(observation, arena, qparams);
+  const char *value = node->operands[0]->name;
+  if (!fake->initialized) {
+    INTACT_TRY(intact__note(c->notes, "fake quantize %s: it was never switched on; its scale is that of the observed range", value));
+    return intact__observation_qparams(observation, arena, qparams);
+  }
+  if (fake->stale)
+    INTACT_TRY(intact__note(c->notes, "fake quantize %s: it was observed further while switched off; trained was with another scale", value));
+  return intact__fake_quantizer_qparams(observation, arena, qparams);
+}
 
 static const char *suffixed(intact_graph *graph, const char *name, const char *suffix) {
   const char *base = intact__arena_format(&graph->arena, "%s_%s", name, suffix);
@@ -88,9 +108,9 @@ static intact_status check_observed(const converter *c, const intact_node *node)
 static intact_status activation_qparams(const converter *c, const intact_node *node, intact_qparams **qparams) {
   const intact_observation *observation = node->observation;
   intact_arena *arena = &c->graph->arena;
-  INTACT_TRY(intact__observation_qparams(observation, arena, qparams));
+  INTACT_TRY(observed_qparams(c, node, qparams));
   const intact_qparams *q = *qparams;
-  if (observation->uses != 1 || !observation->spec.observer || q->scheme != INTACT_PER_TENSOR_AFFINE) return INTACT_OK;
+  if (observation->fake || observation->uses != 1 || !observation->spec.observer || q->scheme != INTACT_PER_TENSOR_AFFINE) return INTACT_OK;
   float low = (float)(q->quant_min - q->zero_point[0]) * q->scale[0];
   float high = (float)(q->quant_max - q->zero_point[0]) * q->scale[0];
   float cut_low = low, cut_high = high;
@@ -178,7 +198,7 @@ static const intact_tensor *derived_bias(const intact_use *use, const intact_qpa
 static intact_status convert_constant(const converter *c, intact_node *node) {
   intact_graph *graph = c->graph;
   intact_qparams *observed = NULL;
-  INTACT_TRY(intact__observation_qparams(node->observation, &graph->arena, &observed));
+  INTACT_TRY(observed_qparams(c, node, &observed));
   const intact_qparams *qparams = observed;
   const intact_value *value = node->operands[0];
   for (const intact_use *use = node->results[0]->uses; use; use = use->next) {
@@ -250,6 +270,7 @@ intact_status intact__convert(intact_graph *graph, intact_note_list *notes) {
   if (graph->stage != INTACT_STAGE_OBSERVED)
     INTACT_FAIL(graph->context, WRONG_USE, graph->name, "convert needs an observed network; this one is at stage %s",
                 intact_stage_text(graph->stage));
+  INTACT_TRY(intact__refold_norms(graph));
   INTACT_TRY(convert_graph(graph, notes));
   return intact_graph_verify(graph);
 }

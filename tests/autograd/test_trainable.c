@@ -105,18 +105,18 @@ static void test_batch_norm_statistics(void **state) {
   intact_variable *x = samples(&l), *y;
   intact_trainable *t;
   assert_ok(context, intact_trainable_create(l.graph, &t));
-  const float *mean = intact__f32(lab_find(l.graph, "norm")->operands[3]->constant);
-  const float before = mean[0];
+  intact_tensor *const *mean = &lab_find(l.graph, "norm")->operands[3]->constant;
+  const float before = intact__f32(*mean)[0];
   intact_trainable_freeze_batch_norm(t, true);
   (void)loss_value(t, x);
-  assert_true(mean[0] == before);
+  assert_true(intact__f32(*mean)[0] == before);
   intact_trainable_freeze_batch_norm(t, false);
   intact_trainable_set_training(t, false);
   (void)loss_value(t, x);
-  assert_true(mean[0] == before);
+  assert_true(intact__f32(*mean)[0] == before);
   intact_trainable_set_training(t, true);
   (void)loss_value(t, x);
-  assert_true(mean[0] != before);
+  assert_true(intact__f32(*mean)[0] != before);
 
   float *gamma = intact__f32(lab_find(l.graph, "norm")->operands[1]->constant);
   gamma[1] = 1.75f;
