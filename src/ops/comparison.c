@@ -110,3 +110,43 @@ const intact_op intact_op_bitwise_not = {
     .int_layout = INTACT_INT_ANY,
     .aliases = INTACT_ALIASES(INTACT_ATEN("bitwise_not"), INTACT_ONNX("BitwiseNot")),
 };
+
+/* ---- equal: one answer for two tensors ---- */
+
+static intact_status equal_infer(intact_infer *infer) {
+  return intact__infer_result(infer, 0, INTACT_BOOL, 0, NULL);
+}
+
+static bool all_equal(const intact_tensor *a, const intact_tensor *b) {
+  if (!intact__shape_equal(a->rank, a->dims, b->rank, b->dims)) return false;
+  const bool whole = intact_dtype_is_integer(a->dtype) && intact_dtype_is_integer(b->dtype);
+  for (int64_t i = 0; i < a->count; i++) {
+    if (whole ? intact__tensor_get_s64(a, i) != intact__tensor_get_s64(b, i)
+              : intact__tensor_get_f64(a, i) != intact__tensor_get_f64(b, i))
+      return false;
+  }
+  return true;
+}
+
+static intact_status equal_eval(const intact_call *call) {
+  const intact_node *node = call->node;
+  const bool values = node->n_operands > 1 && node->operands[0] != NULL && node->operands[1] != NULL;
+  const bool alike = !values || intact__qparams_equal(node->operands[0]->qparams, node->operands[1]->qparams);
+  intact_tensor *y = NULL;
+  INTACT_TRY(intact__call_result(call, 0, INTACT_BOOL, 0, NULL, &y));
+  *(uint8_t *)y->data = alike && all_equal(call->operands[0], call->operands[1]);
+  return INTACT_OK;
+}
+
+const intact_op intact_op_equal = {
+    .name = "equal",
+    .doc = "Whether a and b have the same shape and elements, and the same qparams.",
+    .schema = {INTACT_OPERANDS({"a", INTACT_ROLE_NONE, 0}, {"b", INTACT_ROLE_NONE, 0}), INTACT_RESULTS("y")},
+    .infer = equal_infer,
+    .eval_f32 = equal_eval,
+    .grad = intact__grad_none,
+    .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
+    .int_layout = INTACT_INT_ROWS,
+    .on_integers = true,
+    .aliases = INTACT_ALIASES(INTACT_ATEN("equal")),
+};

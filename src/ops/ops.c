@@ -6,6 +6,9 @@
 
 const intact_op *const intact__ops[] = {
 #define INTACT_OP(name) &intact_op_##name,
+#ifndef INTACT_FULL
+#define INTACT_OP_FULL(name)
+#endif
 #include "ops/ops.def"
 #undef INTACT_OP
     NULL};

@@ -130,16 +130,10 @@ void intact__pool_geometry(const intact_node *node, const intact_tensor *x, cons
   if (n > 1 && intact__attr(node, "divisor_override")->present) pool->divisor = intact__attr_int(node, "divisor_override");
 }
 
-/* The elements that one result looks at: first, first + step, ... below end on each axis. */
-typedef struct cell {
-  int64_t first[3], end[3], step[3];
-  double divisor;
-} cell;
-
-static cell cell_of(const intact_pool *pool, int64_t o) {
+intact_pool_cell intact__pool_cell(const intact_pool *pool, int64_t o) {
   const intact_window *w = &pool->window;
   const int64_t at[3] = {o / (w->out[1] * w->out[2]), o / w->out[2] % w->out[1], o % w->out[2]};
-  cell c;
+  intact_pool_cell c;
   int64_t count = 1;
   for (int a = 0; a < 3; a++) {
     int64_t first, last;
@@ -165,7 +159,7 @@ static cell cell_of(const intact_pool *pool, int64_t o) {
 }
 
 /* Index of the maximum: the first of equal ones, the last NaN if there is any (PyTorch's choice). */
-static int64_t find_max(const intact_window *w, const cell *c, const float *x) {
+static int64_t find_max(const intact_window *w, const intact_pool_cell *c, const float *x) {
   int64_t best = (c->first[0] * w->in[1] + c->first[1]) * w->in[2] + c->first[2];
   float max = -INFINITY;
   for (int64_t d = c->first[0]; d < c->end[0]; d += c->step[0]) {
@@ -182,7 +176,7 @@ static int64_t find_max(const intact_window *w, const cell *c, const float *x) {
   return best;
 }
 
-static double find_sum(const intact_window *w, const cell *c, const float *x) {
+static double find_sum(const intact_window *w, const intact_pool_cell *c, const float *x) {
   double sum = 0;
   for (int64_t d = c->first[0]; d < c->end[0]; d += c->step[0]) {
     for (int64_t h = c->first[1]; h < c->end[1]; h += c->step[1]) {
@@ -206,7 +200,7 @@ static intact_status eval_pool(const intact_call *call) {
   for (int64_t p = 0; p < pool.planes; p++) {
     const float *x = intact__operand_f32(call, 0) + p * in;
     for (int64_t o = 0; o < out; o++) {
-      cell c = cell_of(&pool, o);
+      intact_pool_cell c = intact__pool_cell(&pool, o);
       float *to = intact__f32(y[0]) + p * out + o;
       if (maximum) {
         int64_t best = find_max(&pool.window, &c, x);
@@ -220,7 +214,7 @@ static intact_status eval_pool(const intact_call *call) {
   return INTACT_OK;
 }
 
-static void spread(const intact_window *w, const cell *c, double share, double *dx) {
+static void spread(const intact_window *w, const intact_pool_cell *c, double share, double *dx) {
   for (int64_t d = c->first[0]; d < c->end[0]; d += c->step[0]) {
     for (int64_t h = c->first[1]; h < c->end[1]; h += c->step[1]) {
       for (int64_t v = c->first[2]; v < c->end[2]; v += c->step[2]) dx[(d * w->in[1] + h) * w->in[2] + v] += share;
@@ -243,7 +237,7 @@ static intact_status grad_pool(intact_grad *grad) {
     const float *x = intact__f32(grad->operands[0]) + p * in, *d = intact__f32(dy) + p * out;
     for (int64_t i = 0; i < in; i++) sums[i] = 0;
     for (int64_t o = 0; o < out; o++) {
-      cell c = cell_of(&pool, o);
+      intact_pool_cell c = intact__pool_cell(&pool, o);
       if (maximum) {
         sums[find_max(&pool.window, &c, x)] += d[o];
       } else {
