@@ -44,7 +44,7 @@ const intact_op intact_op_sigmoid = {
     .int_layout = INTACT_INT_ANY,
     .check_int = intact__check_unary,
     .lower_int = intact__lower_unary,
-    .aliases = INTACT_ALIASES(INTACT_ATEN("sigmoid"), INTACT_ONNX("Sigmoid"), INTACT_OPENVINO("Sigmoid")),
+    .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::sigmoid", INTACT_OUTPUT), INTACT_ATEN("sigmoid"), INTACT_ONNX("Sigmoid"), INTACT_OPENVINO("Sigmoid")),
 };
 
 INTACT_FLOAT_LOOPS(1, tanh, tanh(v))
@@ -87,11 +87,11 @@ INTACT_FLOAT_LOOPS(1, elu, v <= 0 ? expm1(v * P(2)) * (P(0) * P(1)) : v * P(1))
 INTACT_GRAD_1(elu, v <= 0 ? d * P(2) * (P(0) * P(1)) * exp(v * P(2)) : d * P(1))
 WITH_ATTRS(elu, "y = scale * x above 0, scale * alpha * (exp(input_scale x) - 1) below.",
            (INTACT_A_FLOAT("alpha", 1.0), INTACT_A_FLOAT("scale", 1.0), INTACT_A_FLOAT("input_scale", 1.0)),
-           INTACT_ATEN("elu"), INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
+           INTACT_QUANTIZED("quantized::elu", INTACT_OUTPUT), INTACT_ATEN("elu"), INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
 
 INTACT_FLOAT_LOOPS(1, celu, v <= 0 ? expm1(v * (1 / P(0))) * P(0) : v)
 INTACT_GRAD_1(celu, v <= 0 ? d * exp(v * (1 / P(0))) : d)
-WITH_ATTRS(celu, "y = x above 0, alpha * (exp(x / alpha) - 1) below.", (INTACT_A_FLOAT("alpha", 1.0)), INTACT_ATEN("celu"),
+WITH_ATTRS(celu, "y = x above 0, alpha * (exp(x / alpha) - 1) below.", (INTACT_A_FLOAT("alpha", 1.0)), INTACT_QUANTIZED("quantized::celu", INTACT_OUTPUT), INTACT_ATEN("celu"),
            INTACT_ONNX_AS("Celu", "alpha=alpha", NULL))
 
 INTACT_FLOAT_LOOPS(1, selu, v <= 0 ? expm1(v) * (P(0) * P(1)) : v * P(1))
@@ -155,12 +155,13 @@ const intact_op intact_op_gelu = {
 INTACT_FLOAT_LOOPS(1, leaky_relu, v > 0 ? v : v * P(0))
 INTACT_GRAD_1(leaky_relu, v > 0 ? d : d * P(0))
 WITH_ATTRS(leaky_relu, "y = x above 0, negative_slope * x below.", (INTACT_A_FLOAT("negative_slope", 0.01)),
-           INTACT_ATEN("leaky_relu"), INTACT_ONNX_AS("LeakyRelu", "alpha=negative_slope", NULL))
+           INTACT_QUANTIZED("quantized::leaky_relu", INTACT_OUTPUT), INTACT_ATEN("leaky_relu"), INTACT_ONNX_AS("LeakyRelu", "alpha=negative_slope", NULL))
 
 INTACT_FLOAT_LOOPS(1, threshold, v <= P(0) ? P(1) : v)
 INTACT_GRAD_1(threshold, v <= P(0) ? 0 : d)
 WITH_ATTRS(threshold, "y = x above the threshold, value elsewhere.",
-           (INTACT_A_FLOAT("threshold", 0.0), INTACT_A_FLOAT("value", 0.0)), INTACT_ATEN("threshold"),
+           (INTACT_A_FLOAT("threshold", 0.0), INTACT_A_FLOAT("value", 0.0)), INTACT_QUANTIZED("quantized::threshold", NULL),
+           INTACT_ATEN("threshold"),
            /* threshold_default: alpha's default is 1 */
            INTACT_ONNX_AS("ThresholdedRelu", "alpha=threshold", "threshold_default"))
 
@@ -202,4 +203,4 @@ SIMPLE(hardswish, "y = x * clamp(x + 3, 0, 6) / 6.", v *SIX_CUT(v + 3) / 6,
        v <= -3 ? 0
        : v < 3 ? d * (v / 3 + (T)0.5)
                : d,
-       INTACT_ATEN("hardswish"), INTACT_ONNX("HardSwish"), INTACT_OPENVINO("HSwish"))
+       INTACT_QUANTIZED("quantized::hardswish", INTACT_OUTPUT), INTACT_ATEN("hardswish"), INTACT_ONNX("HardSwish"), INTACT_OPENVINO("HSwish"))

@@ -43,7 +43,8 @@ static void relu6_range(const intact_node *node, double *low, double *high) {
   *low = 0;
   *high = 6;
 }
-CLAMP_ROW(relu6, "y = min(max(x, 0), 6); gradient 0 at the bounds.", NOTHING, INTACT_ATEN("relu6"), INTACT_ATEN("relu6_"))
+CLAMP_ROW(relu6, "y = min(max(x, 0), 6); gradient 0 at the bounds.", NOTHING, INTACT_QUANTIZED("quantized::relu6", NULL),
+          INTACT_ATEN("relu6"), INTACT_ATEN("relu6_"))
 
 INTACT_FLOAT_LOOPS(1, hardtanh, CUT(v, P(0), P(1)))
 INTACT_GRAD_1(hardtanh, v <= P(0) || v >= P(1) ? 0 : d)
@@ -74,7 +75,7 @@ static void clamp_range(const intact_node *node, double *low, double *high) {
   *high = max->present ? (double)(float)max->f : (double)INFINITY;
 }
 CLAMP_ROW(clamp, "y = min(max(x, min), max), absent bounds open; gradient passes at the bounds.",
-          ATTRIBUTES(INTACT_A_FLOAT_OR_NONE("min"), INTACT_A_FLOAT_OR_NONE("max")), INTACT_ATEN("clamp"),
+          ATTRIBUTES(INTACT_A_FLOAT_OR_NONE("min"), INTACT_A_FLOAT_OR_NONE("max")), INTACT_QUANTIZED("quantized::clamp", NULL), INTACT_ATEN("clamp"),
           INTACT_ATEN("clamp_"), INTACT_ATEN_AS("clamp_min", "min=min", NULL), INTACT_ATEN_AS("clamp_max", "max=max", NULL),
           /* clip_bounds: constant bounds of operands 1, 2 become min, max; others become maximum and minimum nodes */
           INTACT_ONNX_AS("Clip", "min=min,max=max", "clip_bounds"), INTACT_OPENVINO_AS("Clamp", "min=min,max=max", NULL))

@@ -13,6 +13,10 @@
   { .format = "aten", .name = "aten::" op }
 #define INTACT_ATEN_AS(op, map, how) \
   { .format = "aten", .name = "aten::" op, .attrs = map, .fixup = how }
+/* PyTorch's name on quantized tensors; the map may hold result qparams, foreign=@scale and so on (quantized/quantized.h). */
+#define INTACT_QUANTIZED(op, map) \
+  { .format = "quantized", .name = op, .attrs = map }
+#define INTACT_OUTPUT "output_scale=@scale,output_zero_point=@zero_point"
 #define INTACT_ONNX(op) \
   { .format = "onnx", .name = op, .attrs = "" }
 #define INTACT_ONNX_AS(op, map, how) \

@@ -165,7 +165,8 @@ const intact_op intact_op_cat = {
     .check_int = intact__check_cat,
     .lower_int = intact__lower_cat,
     .on_integers = true,
-    .aliases = INTACT_ALIASES(INTACT_ATEN("cat"), INTACT_ATEN("concat"), INTACT_ATEN("concatenate"),
+    .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::cat", INTACT_OUTPUT), INTACT_QUANTIZED("quantized::cat_relu", INTACT_OUTPUT ",=@relu:1"),
+                              INTACT_ATEN("cat"), INTACT_ATEN("concat"), INTACT_ATEN("concatenate"),
                               INTACT_ONNX_AS("Concat", "axis=dim", NULL), INTACT_OPENVINO_AS("Concat", "axis=dim", NULL)),
 };
 

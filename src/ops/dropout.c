@@ -66,6 +66,5 @@ const intact_op intact_op_dropout = {
     .quant = {.result = INTACT_RESULT_SAME_AS},
     .int_layout = INTACT_INT_ANY,
     .aliases = INTACT_ALIASES(INTACT_ATEN_AS("dropout", "train=training", NULL), INTACT_ATEN_AS("dropout_", "train=training", NULL),
-                              {.format = "quantized", .name = "quantized::dropout",
-                               .attrs = "output_scale=@scale,output_zero_point=@zero_point"}),
+                              INTACT_QUANTIZED("quantized::dropout", INTACT_OUTPUT)),
 };

@@ -273,7 +273,7 @@ static intact_status grad_pool(intact_grad *grad) {
   { .result = INTACT_RESULT_OWN, .is_homogeneous = true }
 #define NO_ALIAS
 
-#define MAX_POOL_ROW(R, suffix, results, onnx)                                                                     \
+#define MAX_POOL_ROW(R, suffix, results, more, onnx)                                                                 \
   const intact_op intact_op_max_pool##R##d##suffix = {                                                             \
       .name = "max_pool" #R "d" #suffix,                                                                           \
       .doc = "Maximum of each window over " #R " spatial axes; NaN wins, the first of equal ones is chosen.",      \
@@ -282,7 +282,7 @@ static intact_status grad_pool(intact_grad *grad) {
                               INTACT_STRING_ATTR("auto_pad", "none"))},                                            \
       POOL_FUNCTIONS(infer_pool),                                                                                  \
       .quant = SAME_AS_X,                                                                                          \
-      .aliases = (const intact_alias[]){{"aten", "aten::max_pool" #R "d" #suffix, 0, 0, NULL, NULL}, onnx{0}},     \
+      .aliases = (const intact_alias[]){more{"aten", "aten::max_pool" #R "d" #suffix, 0, 0, NULL, NULL}, onnx{0}}, \
   };
 #define ONE_RESULT INTACT_RESULTS("y")
 #define WITH_INDICES INTACT_RESULTS("y", "indices")
@@ -290,12 +290,14 @@ static intact_status grad_pool(intact_grad *grad) {
   {"onnx", "MaxPool", 0, 0, "kernel_shape=kernel_size,strides=stride,pads=padding,dilations=dilation,ceil_mode=ceil_mode", \
    "pool"},
 
-MAX_POOL_ROW(1, , ONE_RESULT, NO_ALIAS)
-MAX_POOL_ROW(2, , ONE_RESULT, MAX_POOL_ONNX)
-MAX_POOL_ROW(3, , ONE_RESULT, NO_ALIAS)
-MAX_POOL_ROW(1, _with_indices, WITH_INDICES, NO_ALIAS)
-MAX_POOL_ROW(2, _with_indices, WITH_INDICES, NO_ALIAS)
-MAX_POOL_ROW(3, _with_indices, WITH_INDICES, NO_ALIAS)
+#define QUANTIZED_ALIAS(name) INTACT_QUANTIZED(name, NULL),
+
+MAX_POOL_ROW(1, , ONE_RESULT, QUANTIZED_ALIAS("quantized::max_pool1d"), NO_ALIAS)
+MAX_POOL_ROW(2, , ONE_RESULT, QUANTIZED_ALIAS("quantized::max_pool2d"), MAX_POOL_ONNX)
+MAX_POOL_ROW(3, , ONE_RESULT, QUANTIZED_ALIAS("aten::quantized_max_pool3d"), NO_ALIAS)
+MAX_POOL_ROW(1, _with_indices, WITH_INDICES, NO_ALIAS, NO_ALIAS)
+MAX_POOL_ROW(2, _with_indices, WITH_INDICES, NO_ALIAS, NO_ALIAS)
+MAX_POOL_ROW(3, _with_indices, WITH_INDICES, NO_ALIAS, NO_ALIAS)
 
 #define AVG_POOL_DOC(R) \
   "Mean of each window over " #R " spatial axes, over the padding too (count_include_pad) or the data alone."

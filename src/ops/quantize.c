@@ -94,7 +94,8 @@ const intact_op intact_op_dequantize = {
     .check_int = intact__check_dequantize,
     .lower_int = intact__lower_dequantize,
     .on_integers = true,
-    .aliases = (const intact_alias[]){{"onnx", "DequantizeLinear", 10, 0, "", "dequantize_linear"}, {0}},
+    .aliases = (const intact_alias[]){{"quantized", "aten::dequantize", 0, 0, NULL, NULL},
+                                      {"onnx", "DequantizeLinear", 10, 0, "", "dequantize_linear"}, {0}},
 };
 
 /* ---- requantize ---- */

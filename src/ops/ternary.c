@@ -342,7 +342,7 @@ const intact_op intact_op_prelu = {
     .grad = prelu_grad,
     .int_layout = INTACT_INT_ANY,
     .aliases =
-        INTACT_ALIASES(INTACT_ATEN("prelu"), INTACT_ATEN("_prelu_kernel"),
+        INTACT_ALIASES(INTACT_QUANTIZED("quantized::prelu", INTACT_OUTPUT), INTACT_ATEN("prelu"), INTACT_ATEN("_prelu_kernel"),
                        /* right_slope: a vector lies along the last axis there; above rank 2 it becomes a matrix [1, n] */
                        INTACT_ONNX_AS("PRelu", "", "right_slope"), INTACT_OPENVINO("PReLU")),
 };

@@ -108,8 +108,5 @@ intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range
 #define INTACT_QUANTIZED_TRAITS                                                            \
   .grad = intact__grad_none, .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true}, \
   .int_layout = INTACT_INT_ROWS, .on_integers = true
-#define INTACT_QUANTIZED(op, map) \
-  { .format = "quantized", .name = op, .attrs = map }
-#define INTACT_OUTPUT "output_scale=@scale,output_zero_point=@zero_point"
 
 #endif
