@@ -62,7 +62,7 @@ def rows_of(definition, macro):
 
 def check_tables():
     """Rows defined in sources are listed, and listed rows are defined: op, observer, quantizer, pass, format, verb."""
-    tables = [("src/ops/ops.def", "INTACT_OP", "src/ops", "intact_op"),
+    tables = [("src/ops/ops.def", "INTACT_OP(?:_FULL)?", "src/ops", "intact_op"),
               ("src/quant/observers/observers.def", "INTACT_OBSERVER", "src/quant/observers", "intact_observer"),
               ("src/quant/quantizers/quantizers.def", "INTACT_QUANTIZER", "src/quant/quantizers", "intact_quantizer"),
               ("src/passes/passes.def", "INTACT_PASS", "src/passes", "intact_pass"),

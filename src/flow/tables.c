@@ -50,7 +50,8 @@ static void op_row(intact_arena *arena, int i, const char **cells) {
   cells[2] = gradient_text(op);
   cells[3] = alias_names(arena, op, "onnx");
   cells[4] = alias_names(arena, op, "aten");
-  cells[5] = op->doc;
+  cells[5] = alias_names(arena, op, "quantized");
+  cells[6] = op->doc;
 }
 
 static void kernel_row(intact_arena *arena, int i, const char **cells) {
@@ -102,13 +103,13 @@ static void format_row(intact_arena *arena, int i, const char **cells) {
 typedef struct source {
   const char *name;
   int n_columns;
-  const char *columns[6];
+  const char *columns[7];
   const int *n_rows;
   void (*row)(intact_arena *arena, int i, const char **cells); /* a NULL cell: no memory */
 } source;
 
 static const source sources[] = {
-    {"ops", 6, {"name", "exec", "gradient", "onnx", "aten", "doc"}, &intact__n_ops, op_row},
+    {"ops", 7, {"name", "exec", "gradient", "onnx", "aten", "quantized", "doc"}, &intact__n_ops, op_row},
     {"kernels", 4, {"family", "name", "isa", "available"}, &intact__n_kernel_rows, kernel_row},
     {"quantizers", 3, {"name", "options", "doc"}, &intact__n_quantizers, quantizer_row},
     {"observers", 6, {"name", "torch", "options", "per_channel", "merges", "doc"}, &intact__n_observers, observer_row},

@@ -170,11 +170,12 @@ typedef enum intact_int_layout {
 
 /* ---- foreign names ---- */
 typedef struct intact_alias {
-  const char *format; /* "onnx", "aten", "openvino" */
+  const char *format; /* "onnx", "aten", "openvino"; "quantized": PyTorch's operators on quantized tensors, before "aten" */
   const char *name;   /* "Conv", "com.microsoft::QLinearAdd", "aten::conv2d" */
   int since, until;   /* versions (ONNX opsets), 0: no bound */
   const char *attrs;  /* "strides=stride,group=groups": foreign=ours; a foreign attribute that is not listed is refused
-                         unless the fix-up takes it or it is listed with nothing behind the = */
+                         unless the fix-up takes it or it is listed with nothing behind the =. "=ours:value" sets an attribute;
+                         "foreign=@scale", "@zero_point", "@dtype", "=@relu:1": qparams of the results (ops/quantized) */
   const char *fixup;  /* named function in io/<format>/<format>_fixups.c, NULL: the mapping is all */
 } intact_alias;
 

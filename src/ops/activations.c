@@ -44,7 +44,8 @@ const intact_op intact_op_sigmoid = {
     .int_layout = INTACT_INT_ANY,
     .check_int = intact__check_unary,
     .lower_int = intact__lower_unary,
-    .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::sigmoid", INTACT_OUTPUT), INTACT_ATEN("sigmoid"), INTACT_ONNX("Sigmoid"), INTACT_OPENVINO("Sigmoid")),
+    .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::sigmoid", INTACT_OUTPUT), INTACT_ATEN("sigmoid"),
+                              INTACT_ONNX("Sigmoid"), INTACT_OPENVINO("Sigmoid")),
 };
 
 INTACT_FLOAT_LOOPS(1, tanh, tanh(v))
@@ -87,12 +88,13 @@ INTACT_FLOAT_LOOPS(1, elu, v <= 0 ? expm1(v * P(2)) * (P(0) * P(1)) : v * P(1))
 INTACT_GRAD_1(elu, v <= 0 ? d * P(2) * (P(0) * P(1)) * exp(v * P(2)) : d * P(1))
 WITH_ATTRS(elu, "y = scale * x above 0, scale * alpha * (exp(input_scale x) - 1) below.",
            (INTACT_A_FLOAT("alpha", 1.0), INTACT_A_FLOAT("scale", 1.0), INTACT_A_FLOAT("input_scale", 1.0)),
-           INTACT_QUANTIZED("quantized::elu", INTACT_OUTPUT), INTACT_ATEN("elu"), INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
+           INTACT_QUANTIZED("quantized::elu", INTACT_OUTPUT), INTACT_ATEN("elu"),
+           INTACT_ONNX_AS("Elu", "alpha=alpha", NULL), INTACT_OPENVINO_AS("Elu", "alpha=alpha", NULL))
 
 INTACT_FLOAT_LOOPS(1, celu, v <= 0 ? expm1(v * (1 / P(0))) * P(0) : v)
 INTACT_GRAD_1(celu, v <= 0 ? d * exp(v * (1 / P(0))) : d)
-WITH_ATTRS(celu, "y = x above 0, alpha * (exp(x / alpha) - 1) below.", (INTACT_A_FLOAT("alpha", 1.0)), INTACT_QUANTIZED("quantized::celu", INTACT_OUTPUT), INTACT_ATEN("celu"),
-           INTACT_ONNX_AS("Celu", "alpha=alpha", NULL))
+WITH_ATTRS(celu, "y = x above 0, alpha * (exp(x / alpha) - 1) below.", (INTACT_A_FLOAT("alpha", 1.0)),
+           INTACT_QUANTIZED("quantized::celu", INTACT_OUTPUT), INTACT_ATEN("celu"), INTACT_ONNX_AS("Celu", "alpha=alpha", NULL))
 
 INTACT_FLOAT_LOOPS(1, selu, v <= 0 ? expm1(v) * (P(0) * P(1)) : v * P(1))
 INTACT_GRAD_1(selu, v <= 0 ? d * (P(0) * P(1)) * exp(v) : d * P(1))

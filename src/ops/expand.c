@@ -104,8 +104,10 @@ static intact_status repeat_infer(intact_infer *infer) {
   int64_t repeats[INTACT_MAX_ELEMENTS], dims[INTACT_MAX_RANK];
   INTACT_TRY(intact__infer_list(infer, "repeats", 1, &n, repeats));
   if (x->rank < 0) return intact__infer_unranked(infer, x->dtype);
-  int rank = n > x->rank ? n : x->rank;
-  if (rank > INTACT_MAX_RANK) return refuse_repeat(infer->context, infer->node, n);
+  const intact_value *list = intact__infer_operand(infer, 1); /* unknown elements: its length may still be known */
+  const int64_t length = n >= 0 ? n : list->rank == 1 ? list->dims[0] : list->rank == 0;
+  if (length > INTACT_MAX_RANK) return refuse_repeat(infer->context, infer->node, length);
+  int rank = length > x->rank ? (int)length : x->rank;
   for (int k = 0; k < rank; k++) {
     int at_x = k - (rank - x->rank), at = k - (rank - n);
     int64_t dim = at_x >= 0 ? x->dims[at_x] : 1, by = n >= 0 && at >= 0 ? repeats[at] : 1;

@@ -42,20 +42,25 @@ static bool has_attr(const intact_op *op, const char *name, size_t length) {
   return false;
 }
 
-/* Every "foreign=ours" names an attribute of the schema, or nothing. */
+/* Every "foreign=ours" and "=ours:value" names an attribute of the schema, or nothing, or what results carry (@). */
 static void check_alias(const intact_op *op, const intact_alias *alias) {
-  static const char *const formats[] = {"onnx", "aten", "openvino"};
+  static const char *const formats[] = {"onnx", "aten", "openvino", "quantized"};
+  static const char *const carried[] = {"@scale", "@zero_point", "@dtype", "@relu"};
   bool known = false;
-  for (int i = 0; i < 3; i++) known = known || (alias->format != NULL && strcmp(alias->format, formats[i]) == 0);
+  for (int i = 0; i < 4; i++) known = known || (alias->format != NULL && strcmp(alias->format, formats[i]) == 0);
   if (!known || alias->name == NULL) complain(op->name, "an alias of unknown format", alias->name);
   if (alias->since != 0 && alias->until != 0 && alias->since > alias->until)
     complain(op->name, "versions fall", alias->name);
   for (const char *at = alias->attrs != NULL ? alias->attrs : ""; *at != 0;) {
     size_t length = strcspn(at, ",");
-    const char *equals = memchr(at, '=', length);
-    if (equals == NULL || equals == at) {
-      complain(op->name, "an attribute map that is not foreign=ours", alias->attrs);
-    } else if (equals + 1 < at + length && !has_attr(op, equals + 1, (size_t)(at + length - equals - 1))) {
+    const char *equals = memchr(at, '=', length), *colon = memchr(at, ':', length);
+    const char *ours = equals != NULL ? equals + 1 : at, *end = equals == at && colon != NULL ? colon : at + length;
+    bool good = equals != NULL && (equals > at || colon != NULL), mine = ours == end;
+    for (int i = 0; i < 4; i++)
+      mine = mine || ((size_t)(end - ours) == strlen(carried[i]) && strncmp(ours, carried[i], (size_t)(end - ours)) == 0);
+    if (!good) {
+      complain(op->name, "an attribute map that is not foreign=ours or =ours:value", alias->attrs);
+    } else if (!mine && !has_attr(op, ours, (size_t)(end - ours))) {
       complain(op->name, "the alias names an attribute that the schema has not", alias->attrs);
     }
     at += length + (at[length] == ',');
@@ -213,7 +218,8 @@ static bool has_reference(const intact_op *op, const json_t *ops) {
 static json_t *reference_ops(void) {
   static const char *const suites[] = {"float_ops",     "quantize_dequantize",
                                        "fake_quantize", "fake_quantize_learnable",
-                                       "qparams",       "fused_moving_avg_obs_fake_quant"};
+                                       "qparams",       "fused_moving_avg_obs_fake_quant",
+                                       "quantized_ops"};
   json_t *ops = json_object();
   for (size_t s = 0; s < sizeof suites / sizeof suites[0]; s++) {
     char name[100], path[4096];

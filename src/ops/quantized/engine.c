@@ -75,29 +75,24 @@ intact_status intact__infer_output(intact_infer *infer, int other) {
 
 /* ---- dynamic quantization ---- */
 
-intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_dynamic *qparams, intact_tensor **steps) {
-  intact_context *context = x->context;
+intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine, intact_dynamic *qparams,
+                                       intact_tensor **steps) {
+  const bool qnnpack = engine == INTACT_ENGINE_QNNPACK;
   intact_min_max range = INTACT_MIN_MAX_START;
   double scale;
-  const float one = 1;
-  intact_tensor *codes = NULL;
-  if (x->count > 0) intact__min_max_array(intact__isa_set(context), intact__f32(x), x->count, &range);
+  if (x->count > 0) intact__min_max_array(intact__isa_set(x->context), intact__f32(x), x->count, &range);
   if (!(range.low <= range.high)) range.low = range.high = 0;
-  intact__choose_qparams(INTACT_CHOOSE_ATEN, range.low, range.high, 0, reduce_range ? 127 : 255, false, &scale, &qparams->zero_point);
+  intact__choose_qparams(INTACT_CHOOSE_ATEN, range.low, range.high, 0, reduce_range && !qnnpack ? 127 : 255, false, &scale,
+                         &qparams->zero_point);
   qparams->scale = (float)scale;
-  intact_qparams grid = {.scheme = INTACT_PER_TENSOR_AFFINE,
-                         .dtype = INTACT_U8,
-                         .quant_min = 0,
-                         .quant_max = 255,
-                         .axis = -1,
-                         .n = 1,
-                         .scale = &qparams->scale,
-                         .zero_point = &qparams->zero_point};
-  INTACT_TRY(intact__quantize_tensor(x, &grid, &codes));
-  grid.scale = &one;
-  const intact_status status = intact__dequantize_tensor(codes, &grid, steps);
-  intact_tensor_destroy(codes);
-  return status;
+  const intact_affine grid = intact__affine(qparams->scale, qparams->zero_point, 0, 255);
+  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, steps));
+  for (int64_t i = 0; i < x->count; i++) {
+    const float v = intact__f32(x)[i];
+    const int64_t fused = intact__clamp_s64(intact__round_s64((double)fmaf(v, grid.inverse, (float)grid.zero_point)), 0, 255);
+    intact__f32(*steps)[i] = (float)((qnnpack ? fused : intact__quantize_one(v, &grid)) - grid.zero_point);
+  }
+  return INTACT_OK;
 }
 
 /* ---- the product ---- */
@@ -245,9 +240,9 @@ static intact_status steps_of_x(stage *s, intact_tensor **x) {
     s->x_zero = qparams->zero_point[0];
     return intact__steps(s->call, 0, x);
   }
-  const bool reduce = intact__attr_int(node, "reduce_range") != 0 && s->product->engine != INTACT_ENGINE_QNNPACK;
+  const bool reduce = intact__attr_int(node, "reduce_range") != 0;
   intact_dynamic dynamic;
-  INTACT_TRY(intact__quantize_dynamic(s->call->operands[0], reduce, &dynamic, x));
+  INTACT_TRY(intact__quantize_dynamic(s->call->operands[0], reduce, s->product->engine, &dynamic, x));
   s->x_scale = dynamic.scale;
   s->x_zero = dynamic.zero_point;
   return INTACT_OK;

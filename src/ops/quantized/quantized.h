@@ -97,12 +97,13 @@ typedef struct intact_product {
 } intact_product;
 intact_status intact__eval_product(const intact_call *call, const intact_product *product);
 
-/* Dynamic quantization: u8 by the range of all of x, as steps. */
+/* Dynamic quantization: u8 by the range of all of x, as steps. qnnpack: rne(fma(x, 1 / scale, zero point)), and no reduced range. */
 typedef struct intact_dynamic {
   float scale;
   int32_t zero_point;
 } intact_dynamic;
-intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_dynamic *qparams, intact_tensor **steps);
+intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine, intact_dynamic *qparams,
+                                       intact_tensor **steps);
 
 /* Rows here: what all of them say. */
 #define INTACT_QUANTIZED_TRAITS                                                            \

@@ -10,8 +10,10 @@ static const intact_op *float_row(const intact_node *node) {
   return intact__find_op(node->op->name + strlen("quantized_"));
 }
 
+/* QNNPACK takes 4-d u8 data only: average pools without ceil_mode, means over all positions; other engines and cases are alike. */
 static bool is_qnnpack(const intact_node *node) {
-  return strcmp(intact__attr_string(node, "engine"), "qnnpack") == 0;
+  const intact_value *x = node->operands[0];
+  return strcmp(intact__attr_string(node, "engine"), "qnnpack") == 0 && x->qparams->dtype == INTACT_U8 && x->rank == 4;
 }
 
 static intact_status infer_like_x(intact_infer *infer) {
@@ -39,11 +41,16 @@ static int64_t length_of(const intact_pool_cell *c, int axis) {
   return c->end[axis] > c->first[axis] ? (c->end[axis] - c->first[axis] + c->step[axis] - 1) / c->step[axis] : 0;
 }
 
+static bool outside_rounding(const intact_node *node, const intact_pool *pool) {
+  if (!is_qnnpack(node)) return false;
+  if (!pool->adaptive) return intact__attr_int(node, "ceil_mode") == 0;
+  return pool->window.out[0] * pool->window.out[1] * pool->window.out[2] == 1;
+}
+
 /* Sum of the steps and number of the elements of one cell -> code. */
-static int64_t mean_code(const intact_node *node, bool adaptive, double sum, int64_t count, double divisor) {
-  const int64_t zero = intact__operand_qparams(node, 0)->zero_point[0];
+static int64_t mean_code(int64_t zero, bool outside, bool adaptive, double sum, int64_t count, double divisor) {
   const float inverse = 1.0f / (float)divisor, steps = (float)sum * inverse;
-  if (is_qnnpack(node)) return intact__round_s64((double)steps) + zero;
+  if (outside) return intact__round_s64((double)steps) + zero;
   if (adaptive) return intact__round_s64((double)((float)(sum + (double)(count * zero)) * inverse));
   return intact__round_s64((double)(steps + (float)zero));
 }
@@ -61,6 +68,8 @@ static intact_status pool_steps(const intact_call *call, const intact_tensor *x)
   INTACT_TRY(intact__call_shapes(&inner, 1, &shape));
   INTACT_TRY(intact__call_result(call, 0, dtype, shape.rank, shape.dims, &y));
   intact__pool_geometry(&twin.node, x, y, &pool);
+  const int64_t zero = intact__operand_qparams(call->node, 0)->zero_point[0];
+  const bool outside = outside_rounding(call->node, &pool);
   const int64_t in = pool.window.in[0] * pool.window.in[1] * pool.window.in[2];
   const int64_t out = pool.window.out[0] * pool.window.out[1] * pool.window.out[2];
   for (int64_t p = 0; p < pool.planes; p++) {
@@ -68,7 +77,7 @@ static intact_status pool_steps(const intact_call *call, const intact_tensor *x)
       const intact_pool_cell c = intact__pool_cell(&pool, o);
       const int64_t count = length_of(&c, 0) * length_of(&c, 1) * length_of(&c, 2);
       const double sum = sum_of(&pool.window, &c, intact__f32(x) + p * in);
-      const int64_t code = mean_code(call->node, pool.adaptive, sum, count, c.divisor);
+      const int64_t code = mean_code(zero, outside, pool.adaptive, sum, count, c.divisor);
       intact__tensor_set_s64(y, p * out + o, intact__clamp_s64(code, intact_dtype_min(dtype), intact_dtype_max(dtype)));
     }
   }
@@ -144,10 +153,18 @@ done:
   return status;
 }
 
+/* Over the last two axes of four. */
+static bool is_global(const intact_node *node) {
+  const intact_attr *dim = intact__attr(node, "dim");
+  if (dim->n != 2) return false;
+  const int64_t a = dim->ints[0] < 0 ? dim->ints[0] + 4 : dim->ints[0], b = dim->ints[1] < 0 ? dim->ints[1] + 4 : dim->ints[1];
+  return a + b == 5 && a * b == 6;
+}
+
 /* qnnpack: over steps, the zero point added after rounding. */
 static intact_status eval_mean(const intact_call *call) {
   intact_tensor *sum = NULL;
-  const bool qnnpack = is_qnnpack(call->node);
+  const bool qnnpack = is_qnnpack(call->node) && is_global(call->node);
   const int64_t zero = qnnpack ? intact__operand_qparams(call->node, 0)->zero_point[0] : 0;
   INTACT_TRY(stored_as_f32(call, &intact_op_sum, &sum));
   const int64_t n = sum->count > 0 ? call->operands[0]->count / sum->count : 1;
@@ -169,12 +186,66 @@ const intact_op intact_op_quantized_mean = {
     .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::mean", "dtype="), INTACT_QUANTIZED("aten::mean.dim", "dtype=")),
 };
 
+/* ---- bilinear upsampling, in float32 and in this order: results that lie on a half depend on it ---- */
+
+/* Position of element o of an axis between two source elements. */
+typedef struct between {
+  int64_t first, second;
+  float of_first, of_second;
+} between;
+
+static between place(const intact_node *node, int axis, int64_t in, int64_t out, int64_t o) {
+  const intact_attr *factors = intact__attr(node, "scale_factor");
+  const bool corners = intact__attr_int(node, "align_corners") != 0, by_factor = factors->n > 0;
+  float ratio = (float)in / (float)out, at;
+  if (corners) {
+    ratio = out > 1 ? (float)(in - 1) / (float)(out - 1) : 0.0f;
+  } else if (by_factor && intact__attr_int(node, "recompute_scale_factor") == 0) {
+    ratio = (float)(1.0 / factors->floats[factors->n == 1 ? 0 : axis]);
+  }
+  at = corners ? ratio * (float)o : ratio * ((float)o + 0.5f) - 0.5f;
+  if (!(at > 0.0f)) at = 0.0f;
+  between b = {.first = (int64_t)at < in - 1 ? (int64_t)at : in - 1};
+  b.second = b.first < in - 1 ? b.first + 1 : b.first;
+  b.of_second = at - (float)b.first;
+  b.of_first = 1.0f - b.of_second;
+  return b;
+}
+
+static void interpolate(const intact_node *node, const intact_tensor *x, intact_tensor *y, int64_t zero) {
+  const int64_t in_h = x->dims[2], in_w = x->dims[3], out_h = y->dims[2], out_w = y->dims[3];
+  for (int64_t i = 0; i < y->count; i++) {
+    const between h = place(node, 0, in_h, out_h, i / out_w % out_h), w = place(node, 1, in_w, out_w, i % out_w);
+    const int64_t plane = i / (out_h * out_w) * in_h;
+    float q[4];
+    for (int k = 0; k < 4; k++) {
+      const int64_t row = plane + (k < 2 ? h.first : h.second), column = k % 2 == 0 ? w.first : w.second;
+      q[k] = (float)intact__tensor_get_s64(x, row * in_w + column);
+    }
+    const float upper = w.of_first * q[0] + w.of_second * q[1], lower = w.of_first * q[2] + w.of_second * q[3];
+    const float v = h.of_first * upper + h.of_second * lower - (float)zero;
+    const int64_t code = intact__round_s64((double)v) + zero;
+    intact__tensor_set_s64(y, i, intact__clamp_s64(code, intact_dtype_min(x->dtype), intact_dtype_max(x->dtype)));
+  }
+}
+
 static intact_status eval_bilinear(const intact_call *call) {
-  intact_tensor *y = NULL;
-  const int64_t zero = intact__operand_qparams(call->node, 0)->zero_point[0];
-  INTACT_TRY(stored_as_f32(call, &intact_op_upsample_bilinear2d, &y));
-  for (int64_t i = 0; i < y->count; i++) intact__f32(y)[i] -= (float)zero;
-  return give_stored(call, y, zero);
+  const intact_tensor *x = call->operands[0];
+  intact_tensor *steps, *y;
+  intact_twin twin;
+  intact_value shape;
+  intact__twin_make(&twin, call->node, &intact_op_upsample_bilinear2d, 1);
+  INTACT_TRY(intact__steps(call, 0, &steps));
+  const intact_tensor *operand = steps;
+  intact_call inner = *call;
+  inner.node = &twin.node;
+  inner.operands = &operand;
+  const intact_status status = intact__call_shapes(&inner, 1, &shape);
+  intact_tensor_destroy(steps);
+  INTACT_TRY(status);
+  INTACT_TRY(intact__call_result(call, 0, x->dtype, shape.rank, shape.dims, &y));
+  interpolate(call->node, x, y, intact__operand_qparams(call->node, 0)->zero_point[0]);
+  return INTACT_OK;
 }
 
 const intact_op intact_op_quantized_upsample_bilinear2d = {
