@@ -16,15 +16,17 @@ static intact_status infer_dropout(intact_infer *infer) {
     INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "dropout '%s': p is %g; it must lie in 0..1", node->name, p);
   if (mask == NULL && used > 0 && used < 1)
     INTACT_FAIL(infer->context, WRONG_USE, node->name,
-                "dropout '%s': training with p = %g needs operand mask, 1 where an element is kept; set training to false to run the "
-                "trained network", node->name, used);
+                "dropout '%s': training with p = %g needs operand mask, 1 where an element is kept; set training to false "
+                "to run the "
+                "trained network",
+                node->name, used);
   if (mask != NULL && mask->rank >= 0 && x->rank >= 0) {
     bool fits = mask->rank == x->rank;
     int64_t agreed;
     for (int d = 0; fits && d < x->rank; d++) fits = intact__dims_agree(mask->dims[d], x->dims[d], &agreed);
     if (!fits)
-      INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "dropout '%s': mask is %s, x is %s; they must be equal", node->name,
-                  intact__shape_text(mask->rank, mask->dims, a), intact__shape_text(x->rank, x->dims, b));
+      INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "dropout '%s': mask is %s, x is %s; they must be equal",
+                  node->name, intact__shape_text(mask->rank, mask->dims, a), intact__shape_text(x->rank, x->dims, b));
   }
   return intact__infer_like_first(infer);
 }
@@ -58,13 +60,14 @@ static intact_status grad_dropout(intact_grad *grad) {
 const intact_op intact_op_dropout = {
     .name = "dropout",
     .doc = "y = x * mask / (1 - p) when training (mask: 1 with probability 1 - p), else x.",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"mask", INTACT_ROLE_NONE, INTACT_OPTIONAL}), INTACT_RESULTS("y"),
-               INTACT_ATTRS(INTACT_FLOAT_ATTR("p", 0.5), INTACT_BOOL_ATTR("training", 0))},
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"mask", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+               INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_FLOAT_ATTR("p", 0.5), INTACT_BOOL_ATTR("training", 0))},
     .infer = infer_dropout,
     .eval_f32 = eval_dropout,
     .grad = grad_dropout,
     .quant = {.result = INTACT_RESULT_SAME_AS},
     .int_layout = INTACT_INT_ANY,
-    .aliases = INTACT_ALIASES(INTACT_ATEN_AS("dropout", "train=training", NULL), INTACT_ATEN_AS("dropout_", "train=training", NULL),
-                              INTACT_QUANTIZED("quantized::dropout", INTACT_OUTPUT)),
+    .aliases =
+        INTACT_ALIASES(INTACT_ATEN_AS("dropout", "train=training", NULL), INTACT_ATEN_AS("dropout_", "train=training", NULL),
+                       INTACT_QUANTIZED("quantized::dropout", INTACT_OUTPUT)),
 };

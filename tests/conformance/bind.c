@@ -230,7 +230,8 @@ static void list_results(conf_binding *b) {
   const char *name;
   json_t *key;
   json_object_foreach(conf_iterable(conf_bind_expect(b->c)), name, key) {
-    if (!is_gradient(b->c, name) && !(b->passes && b->passes(b->c, name)) && b->n_expected < CONF_MAX_OPERANDS) b->expected[b->n_expected++] = name;
+    if (!is_gradient(b->c, name) && !(b->passes && b->passes(b->c, name)) && b->n_expected < CONF_MAX_OPERANDS)
+      b->expected[b->n_expected++] = name;
   }
 }
 

@@ -16,10 +16,10 @@ typedef struct conf_binding {
   bool (*passes)(const conf_case *c, const char *name);
   int n; /* operands */
   const intact_tensor *operands[CONF_MAX_OPERANDS];
-  const char *inputs[CONF_MAX_OPERANDS];         /* the case's name of operand i; NULL: not one of its inputs */
+  const char *inputs[CONF_MAX_OPERANDS];            /* the case's name of operand i; NULL: not one of its inputs */
   const intact_qparams *qparams[CONF_MAX_OPERANDS]; /* NULL: plain */
-  intact_tensor *made[CONF_MAX_OPERANDS];        /* operands made from attributes, owned here */
-  int n_expected;                                /* results, without gradients */
+  intact_tensor *made[CONF_MAX_OPERANDS];           /* operands made from attributes, owned here */
+  int n_expected;                                   /* results, without gradients */
   const char *expected[CONF_MAX_OPERANDS];
 } conf_binding;
 

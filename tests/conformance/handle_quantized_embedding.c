@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handler of the embedding cases of quantized_ops that give a real table with scales and zero points: the table is quantized by
-   row, packed, and looked up. */
+/* Handler of the embedding cases of quantized_ops that give a real table with scales and zero points: the table is quantized
+   by row, packed, and looked up. */
 #include <string.h>
 
 #include "conformance/bind.h"
@@ -9,7 +9,8 @@
 enum { MAX_ROWS = 256 };
 
 /* A node of the row behind `name` on these values, attribute bits set. */
-static intact_status add(intact_graph *graph, const char *name, int64_t bits, int n, intact_value *const *operands, intact_node **node) {
+static intact_status add(intact_graph *graph, const char *name, int64_t bits, int n, intact_value *const *operands,
+                         intact_node **node) {
   const intact_alias *alias;
   const intact_op *op = intact__find_quantized(name, &alias);
   intact_status status = intact__graph_add_node(graph, op, name, n, operands, 1, NULL, NULL, node);
@@ -19,7 +20,8 @@ static intact_status add(intact_graph *graph, const char *name, int64_t bits, in
 
 /* The table's integers as a constant with real zero points. */
 static intact_status quantize_table(conf_case *c, intact_graph *graph, intact_dtype dtype, intact_value **table) {
-  const intact_tensor *w = conf_input(c, "w_values"), *scales = conf_input(c, "w_scales"), *zeros = conf_input(c, "w_zero_points");
+  const intact_tensor *w = conf_input(c, "w_values"), *scales = conf_input(c, "w_scales"),
+                      *zeros = conf_input(c, "w_zero_points");
   const char *const names[3] = {"w", "scales", "zero_points"};
   const intact_tensor *const given[3] = {w, scales, zeros};
   intact_value *values[3];
@@ -27,12 +29,15 @@ static intact_status quantize_table(conf_case *c, intact_graph *graph, intact_dt
   intact_tensor *q[1] = {NULL};
   float scale[MAX_ROWS], zero[MAX_ROWS];
   int32_t none[MAX_ROWS] = {0};
-  if (!w || !scales || !zeros || scales->count > MAX_ROWS) return conf_fail(c, "expected a table with scales and zero points");
+  if (!w || !scales || !zeros || scales->count > MAX_ROWS)
+    return conf_fail(c, "expected a table with scales and zero points");
   for (int i = 0; i < 3; i++) {
-    intact_status status = intact__graph_add_input(graph, names[i], given[i]->dtype, given[i]->rank, given[i]->dims, &values[i]);
+    intact_status status =
+        intact__graph_add_input(graph, names[i], given[i]->dtype, given[i]->rank, given[i]->dims, &values[i]);
     if (status != INTACT_OK) return status;
   }
-  intact_status status = intact__graph_add_node(graph, intact__find_op("quantize_per_channel"), "quantize", 3, values, 1, NULL, NULL, &node);
+  intact_status status =
+      intact__graph_add_node(graph, intact__find_op("quantize_per_channel"), "quantize", 3, values, 1, NULL, NULL, &node);
   if (status != INTACT_OK) return status;
   intact__attr_set_int(node, "axis", 0);
   intact__attr_set_int(node, "dtype", dtype);

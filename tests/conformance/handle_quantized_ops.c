@@ -24,7 +24,8 @@ static bool is_qparam(const json_t *stems, const char *name) {
 }
 
 static bool passes(const conf_case *c, const char *name) {
-  static const char *const notes[] = {"memory_format", "channels_used", "bits", "qscheme", "output_scale", "output_zero_point"};
+  static const char *const notes[] = {"memory_format", "channels_used", "bits",
+                                      "qscheme",       "output_scale",  "output_zero_point"};
   for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
     if (strcmp(name, notes[i]) == 0) return true;
   return is_qparam(json_object_get(c->json, "inputs"), name) || is_qparam(conf_bind_expect(c), name);
@@ -187,7 +188,8 @@ static intact_status run(conf_binding *b) {
   intact_graph *graph = NULL;
   intact_node *node = NULL;
   for (int i = 0; i < b->n; i++)
-    if (b->inputs[i] && b->operands[i] && read_qparams(b->c, b->inputs[i], b->operands[i], &kept[i])) b->qparams[i] = &kept[i].qparams;
+    if (b->inputs[i] && b->operands[i] && read_qparams(b->c, b->inputs[i], b->operands[i], &kept[i]))
+      b->qparams[i] = &kept[i].qparams;
   const intact_result_qparams result = result_of(b);
   intact_status status = conf_bind_node(b, &graph, &node);
   if (status == INTACT_OK) status = intact__set_result_qparams(node, &result);

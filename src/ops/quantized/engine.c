@@ -20,8 +20,8 @@ intact_status intact__engine_of(intact_context *context, const intact_node *node
     *engine = (intact_engine)i;
     return INTACT_OK;
   }
-  INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': engine is \"%s\"; it must be x86, fbgemm, qnnpack or onednn", node->op->name,
-              node->name, text);
+  INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': engine is \"%s\"; it must be x86, fbgemm, qnnpack or onednn",
+              node->op->name, node->name, text);
 }
 
 /* The row of the post-op; NULL: none. */
@@ -58,8 +58,8 @@ intact_status intact__infer_output(intact_infer *infer, int other) {
     for (int64_t i = 0; i < w->n; i++)
       if (w->zero_point[i] != 0)
         INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name,
-                    "%s '%s': zero point %lld of w is %d; engine onednn takes symmetric weights only", node->op->name, node->name,
-                    (long long)i, (int)w->zero_point[i]);
+                    "%s '%s': zero point %lld of w is %d; engine onednn takes symmetric weights only", node->op->name,
+                    node->name, (long long)i, (int)w->zero_point[i]);
   if (other < 0 || other >= node->n_operands || node->operands[other] == NULL) return INTACT_OK;
   const intact_value *added = node->operands[other], *y = node->results[0];
   if (added->qparams != NULL) {
@@ -68,15 +68,15 @@ intact_status intact__infer_output(intact_infer *infer, int other) {
     INTACT_TRY(intact__infer_float(infer, other));
   }
   if (added->rank < 0 || y->rank < 0 || same_dims(added, y)) return INTACT_OK;
-  INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s '%s': %s is %s, the product is %s; they must be equal", node->op->name,
-              node->name, node->op->schema.operands[other].name, intact__shape_text(added->rank, added->dims, a),
-              intact__shape_text(y->rank, y->dims, b));
+  INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s '%s': %s is %s, the product is %s; they must be equal",
+              node->op->name, node->name, node->op->schema.operands[other].name,
+              intact__shape_text(added->rank, added->dims, a), intact__shape_text(y->rank, y->dims, b));
 }
 
 /* ---- dynamic quantization ---- */
 
-intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine, intact_dynamic *qparams,
-                                       intact_tensor **steps) {
+intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine,
+                                       intact_dynamic *qparams, intact_tensor **steps) {
   const bool qnnpack = engine == INTACT_ENGINE_QNNPACK;
   intact_min_max range = INTACT_MIN_MAX_START;
   double scale;
@@ -89,7 +89,8 @@ intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range
   INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, steps));
   for (int64_t i = 0; i < x->count; i++) {
     const float v = intact__f32(x)[i];
-    const int64_t fused = intact__clamp_s64(intact__round_s64((double)fmaf(v, grid.inverse, (float)grid.zero_point)), 0, 255);
+    const int64_t fused =
+        intact__clamp_s64(intact__round_s64((double)fmaf(v, grid.inverse, (float)grid.zero_point)), 0, 255);
     intact__f32(*steps)[i] = (float)((qnnpack ? fused : intact__quantize_one(v, &grid)) - grid.zero_point);
   }
   return INTACT_OK;
@@ -262,7 +263,8 @@ intact_status intact__eval_product(const intact_call *call, const intact_product
   INTACT_TRY_TO(done, steps_of_x(&s, &operands[0]));
   INTACT_TRY_TO(done, intact__steps(call, 1, &operands[1]));
   const bool on_grid = product->requantize_x && s.y == NULL;
-  if (product->engine == INTACT_ENGINE_QNNPACK && (on_grid || !is_real_form(&s))) INTACT_TRY_TO(done, integer_bias(&s, &operands[2]));
+  if (product->engine == INTACT_ENGINE_QNNPACK && (on_grid || !is_real_form(&s)))
+    INTACT_TRY_TO(done, integer_bias(&s, &operands[2]));
   INTACT_TRY_TO(done, intact__eval_as(call, product->row, 3, (const intact_tensor *const *)operands, &acc));
   status = output(&s, &acc);
 done:

@@ -58,9 +58,10 @@ static intact_status add_fixed_point(const intact_call *call, const intact_qpara
   frexp((double)larger, &exponent);
   const int shift = 21 - (exponent - 1);
   if (shift < 0 || shift > 40)
-    INTACT_FAIL(call->context, OUT_OF_RANGE, call->node->name,
-                "%s '%s': the operands' scales are up to %g times the result's; engine qnnpack adds with factors of 2^-19 to 2^21",
-                call->node->op->name, call->node->name, (double)larger);
+    INTACT_FAIL(
+        call->context, OUT_OF_RANGE, call->node->name,
+        "%s '%s': the operands' scales are up to %g times the result's; engine qnnpack adds with factors of 2^-19 to 2^21",
+        call->node->op->name, call->node->name, (double)larger);
   const double factors[2] = {nearbyint(ldexp((double)a, shift)), nearbyint(ldexp((double)b, shift))};
   intact_tensor *sum = NULL, *q = NULL;
   intact_status status = INTACT_OK;
@@ -95,7 +96,9 @@ static intact_status eval_add(const intact_call *call) {
 
 const intact_op intact_op_quantized_add = {
     .name = "quantized_add",
-    .doc = "clamp(rne((sa(a - za) + sb(b - zb)) / sy) + zy) in float32; engine qnnpack: in 22-bit fixed point, halves away from zero.",
+    .doc =
+        "clamp(rne((sa(a - za) + sb(b - zb)) / sy) + zy) in float32; engine qnnpack: in 22-bit fixed point, halves away "
+        "from zero.",
     .schema = {TWO, INTACT_ATTRS(INTACT_ENGINE_ATTR)},
     .infer = infer_add,
     .eval_f32 = eval_add,
@@ -135,9 +138,9 @@ const intact_op intact_op_quantized_mul = {
 /* ---- a tensor and a number: the result's qparams follow from both ---- */
 
 typedef struct scalar_rule {
-  double scale;    /* of the result */
-  int64_t zero;    /* of the result */
-  int64_t add;     /* code = rne(f32((q - zero of a) + add) * factor) + zero, clamped */
+  double scale; /* of the result */
+  int64_t zero; /* of the result */
+  int64_t add;  /* code = rne(f32((q - zero of a) + add) * factor) + zero, clamped */
   double factor;
 } scalar_rule;
 
@@ -187,8 +190,10 @@ static intact_status infer_scalar(intact_infer *infer) {
   const scalar_rule rule = rule_of(node);
   const float scale = (float)rule.scale;
   if (!isfinite(c) || !(scale > 0) || !isfinite(scale))
-    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': other is %g and the result's scale would be %g; both must be finite, "
-                "the scale above 0", node->op->name, node->name, c, (double)scale);
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name,
+                "%s '%s': other is %g and the result's scale would be %g; both must be finite, "
+                "the scale above 0",
+                node->op->name, node->name, c, (double)scale);
   INTACT_TRY(intact__infer_like_first(infer));
   const int64_t low = intact__attr_int(node, "relu") != 0 ? rule.zero : intact_dtype_min(dtype);
   return intact__infer_qparams(infer, dtype, rule.scale, rule.zero, low);
@@ -209,17 +214,18 @@ static intact_status eval_scalar(const intact_call *call) {
   return INTACT_OK;
 }
 
-#define SCALAR_ROW(op, text)                                                                                                   \
-  const intact_op intact_op_quantized_##op = {                                                                                 \
-      .name = "quantized_" #op,                                                                                                \
-      .doc = text,                                                                                                             \
-      .schema = {INTACT_OPERANDS({"a", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y"),                                       \
-                 INTACT_ATTRS({.name = "other", .type = INTACT_ATTR_FLOAT, .required = true}, INTACT_BOOL_ATTR("relu", 0))},   \
-      .infer = infer_scalar,                                                                                                   \
-      .eval_f32 = eval_scalar,                                                                                                 \
-      INTACT_QUANTIZED_TRAITS,                                                                                                 \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::" #op, "other=other"),                                            \
-                                INTACT_QUANTIZED("quantized::" #op "_relu", "other=other,=relu:1")),                           \
+#define SCALAR_ROW(op, text)                                                                         \
+  const intact_op intact_op_quantized_##op = {                                                       \
+      .name = "quantized_" #op,                                                                      \
+      .doc = text,                                                                                   \
+      .schema = {INTACT_OPERANDS({"a", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y"),             \
+                 INTACT_ATTRS({.name = "other", .type = INTACT_ATTR_FLOAT, .required = true},        \
+                              INTACT_BOOL_ATTR("relu", 0))},                                         \
+      .infer = infer_scalar,                                                                         \
+      .eval_f32 = eval_scalar,                                                                       \
+      INTACT_QUANTIZED_TRAITS,                                                                       \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::" #op, "other=other"),                  \
+                                INTACT_QUANTIZED("quantized::" #op "_relu", "other=other,=relu:1")), \
   };
 SCALAR_ROW(add_scalar, "a + other: the zero point moves; where it would leave the type's range, the scale grows instead.")
 SCALAR_ROW(mul_scalar, "a * other: the scale takes |other|; a negative one mirrors the integers, 0 makes all of them 0.")

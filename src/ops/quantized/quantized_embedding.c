@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of embeddings with 8-, 4- and 2-bit tables. A packed row holds its codes, low bits first, then scale and bias: float32 for
-   8 bits, float16 for 4 and 2; an element is q * scale + bias. */
+/* Rows of embeddings with 8-, 4- and 2-bit tables. A packed row holds its codes, low bits first, then scale and bias:
+   float32 for 8 bits, float16 for 4 and 2; an element is q * scale + bias. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ typedef struct packing {
 static intact_status packing_of(intact_context *context, const intact_node *node, packing *p) {
   const int64_t bits = intact__attr_int(node, "bits");
   if (bits != 8 && bits != 4 && bits != 2)
-    INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': bits is %lld; it must be 8, 4 or 2", node->op->name, node->name,
-                (long long)bits);
+    INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': bits is %lld; it must be 8, 4 or 2", node->op->name,
+                node->name, (long long)bits);
   *p = (packing){.bits = (int)bits, .per_byte = 8 / (int)bits, .tail = bits == 8 ? 8 : 4};
   return INTACT_OK;
 }
@@ -58,18 +58,20 @@ static intact_status infer_prepack(intact_infer *infer) {
   if (q != NULL ? q->axis != 0 || q->real_zero_point == NULL : weight->dtype != INTACT_F32)
     INTACT_FAIL(infer->context, TYPE_MISMATCH, node->name,
                 "%s '%s': weight is %s%s; it must be f32, or quantized per channel along axis 0 with real zero points "
-                "(per_channel_affine_float_qparams)", node->op->name, node->name, q != NULL ? "otherwise quantized " : "",
-                intact_dtype_text(weight->dtype));
+                "(per_channel_affine_float_qparams)",
+                node->op->name, node->name, q != NULL ? "otherwise quantized " : "", intact_dtype_text(weight->dtype));
   if (weight->rank < 0) return intact__infer_unranked(infer, INTACT_U8);
   if (weight->rank != 2 || (weight->dims[1] > 0 && weight->dims[1] % p.per_byte != 0))
-    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s '%s': weight is %s; it must be [rows, columns], columns a multiple of %d",
-                node->op->name, node->name, intact__shape_text(weight->rank, weight->dims, text), p.per_byte);
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
+                "%s '%s': weight is %s; it must be [rows, columns], columns a multiple of %d", node->op->name, node->name,
+                intact__shape_text(weight->rank, weight->dims, text), p.per_byte);
   const int64_t bytes = weight->dims[1] < 0 ? intact__infer_unknown_dim(infer) : weight->dims[1] / p.per_byte + p.tail;
   return intact__infer_result(infer, 0, INTACT_U8, 2, (const int64_t[]){weight->dims[0], bytes});
 }
 
 /* Lowest and highest value of a row, or what the search for the smallest error says. */
-static intact_status range_of(const intact_call *call, const packing *p, const float *x, int64_t columns, float *low, float *high) {
+static intact_status range_of(const intact_call *call, const packing *p, const float *x, int64_t columns, float *low,
+                              float *high) {
   *low = *high = columns > 0 ? x[0] : 0;
   for (int64_t i = 1; i < columns; i++) {
     *low = x[i] < *low ? x[i] : *low;
@@ -150,16 +152,18 @@ static intact_status eval_prepack(const intact_call *call) {
   return INTACT_OK;
 }
 
-#define BITS {.name = "bits", .type = INTACT_ATTR_INT, .i = 8}
-#define FOR_BITS(before, after, map)                                                            \
-  INTACT_QUANTIZED("quantized::" before "byte" after, map "=bits:8"),                           \
+#define BITS \
+  { .name = "bits", .type = INTACT_ATTR_INT, .i = 8 }
+#define FOR_BITS(before, after, map)                                  \
+  INTACT_QUANTIZED("quantized::" before "byte" after, map "=bits:8"), \
       INTACT_QUANTIZED("quantized::" before "4bit" after, map "=bits:4")
 #define PREPACK_MAP "optimized_qparams=optimized_qparams,nbins=nbins,ratio=ratio,"
 
 const intact_op intact_op_quantized_embedding_bag_prepack = {
     .name = "quantized_embedding_bag_prepack",
-    .doc = "Rows of a table as codes of 8, 4 or 2 bits with scale and bias behind them; by the row's range, a searched one "
-           "(optimized_qparams), or the weight's own qparams.",
+    .doc =
+        "Rows of a table as codes of 8, 4 or 2 bits with scale and bias behind them; by the row's range, a searched one "
+        "(optimized_qparams), or the weight's own qparams.",
     .schema = {INTACT_OPERANDS({"weight", INTACT_ROLE_NONE, 0}), INTACT_RESULTS("packed"),
                INTACT_ATTRS(BITS, INTACT_BOOL_ATTR("optimized_qparams", 0), INTACT_INT_ATTR("nbins", 200),
                             INTACT_FLOAT_ATTR("ratio", 0.16))},
@@ -181,9 +185,9 @@ static intact_status infer_table(intact_infer *infer, int64_t *columns) {
   if (packed->dtype != INTACT_U8 || (packed->rank >= 0 && packed->rank != 2) ||
       (packed->rank == 2 && packed->dims[1] >= 0 && packed->dims[1] < p.tail))
     INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name,
-                "%s '%s': packed is %s %s; it must be u8 [rows, bytes], the last %lld bytes scale and bias", node->op->name, node->name,
-                intact_dtype_text(packed->dtype), packed->rank < 0 ? "" : intact__shape_text(packed->rank, packed->dims, text),
-                (long long)p.tail);
+                "%s '%s': packed is %s %s; it must be u8 [rows, bytes], the last %lld bytes scale and bias", node->op->name,
+                node->name, intact_dtype_text(packed->dtype),
+                packed->rank < 0 ? "" : intact__shape_text(packed->rank, packed->dims, text), (long long)p.tail);
   *columns = packed->rank < 0 || packed->dims[1] < 0 ? -1 : (packed->dims[1] - p.tail) * p.per_byte;
   return INTACT_OK;
 }
@@ -220,7 +224,8 @@ static intact_status eval_unpack(const intact_call *call) {
   return intact__give_result(call, 0, INTACT_F32, table);
 }
 
-#define PACKED {"packed", INTACT_ROLE_NONE, 0}
+#define PACKED \
+  { "packed", INTACT_ROLE_NONE, 0 }
 
 const intact_op intact_op_quantized_embedding_bag_unpack = {
     .name = "quantized_embedding_bag_unpack",
@@ -239,8 +244,8 @@ static intact_status set_mode(intact_context *context, const intact_node *node, 
   static const char *const modes[] = {"sum", "mean", "max"};
   const int64_t mode = intact__attr_int(node, "mode");
   if (mode < 0 || mode > 2)
-    INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': mode is %lld; it must be 0 (sum), 1 (mean) or 2 (max)", node->op->name,
-                node->name, (long long)mode);
+    INTACT_FAIL(context, INVALID_VALUE, node->name, "%s '%s': mode is %lld; it must be 0 (sum), 1 (mean) or 2 (max)",
+                node->op->name, node->name, (long long)mode);
   for (int i = 0; i < twin->node.op->schema.n_attrs; i++)
     if (strcmp(twin->node.op->schema.attrs[i].name, "mode") == 0) twin->attrs[i].s = modes[mode];
   return INTACT_OK;
@@ -295,10 +300,12 @@ const intact_op intact_op_quantized_embedding_bag = {
     .doc = "Sums over bags of rows of a packed table, as embedding_bag; mode 0 sum, 1 mean, 2 max.",
     .schema = {INTACT_OPERANDS(PACKED, {"indices", INTACT_ROLE_INDEX, 0}, {"offsets", INTACT_ROLE_INDEX, INTACT_OPTIONAL},
                                {"per_sample_weights", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_RESULTS("y"), INTACT_ATTRS(BITS, INTACT_INT_ATTR("mode", 0), INTACT_BOOL_ATTR("include_last_offset", 0))},
+               INTACT_RESULTS("y"),
+               INTACT_ATTRS(BITS, INTACT_INT_ATTR("mode", 0), INTACT_BOOL_ATTR("include_last_offset", 0))},
     .infer = infer_lookup,
     .eval_f32 = eval_lookup,
     INTACT_QUANTIZED_TRAITS,
-    .aliases = INTACT_ALIASES(FOR_BITS("embedding_bag_", "", BAG_MAP), FOR_BITS("embedding_bag_", "_rowwise_offsets", BAG_MAP),
-                              INTACT_QUANTIZED("quantized::embedding_bag_2bit_rowwise_offsets", BAG_MAP "=bits:2")),
+    .aliases =
+        INTACT_ALIASES(FOR_BITS("embedding_bag_", "", BAG_MAP), FOR_BITS("embedding_bag_", "_rowwise_offsets", BAG_MAP),
+                       INTACT_QUANTIZED("quantized::embedding_bag_2bit_rowwise_offsets", BAG_MAP "=bits:2")),
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of normalisation on quantized tensors: batch_norm by its running statistics; layer, group and instance norm by integer
-   sums. */
+/* Rows of normalisation on quantized tensors: batch_norm by its running statistics; layer, group and instance norm by
+   integer sums. */
 #include <string.h>
 
 #include "ops/quantized/quantized.h"
@@ -16,8 +16,10 @@ static intact_status infer_norm(intact_infer *infer) {
   return intact__twin_infer(infer, float_row(node), node->op->schema.n_operands);
 }
 
-#define X_WEIGHT_BIAS \
-  {"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}
+#define X_WEIGHT_BIAS                                                                \
+  {"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, INTACT_OPTIONAL}, { \
+    "bias", INTACT_ROLE_NONE, INTACT_OPTIONAL                                        \
+  }
 
 /* ---- batch norm ---- */
 
@@ -40,16 +42,17 @@ static intact_status eval_batch_norm(const intact_call *call) {
   return intact__give_rounded(call, y, false);
 }
 
-#define NORM_NAMES(op, map)                                                              \
-  INTACT_QUANTIZED("quantized::" op, INTACT_OUTPUT "," map),                             \
+#define NORM_NAMES(op, map)                                  \
+  INTACT_QUANTIZED("quantized::" op, INTACT_OUTPUT "," map), \
       INTACT_QUANTIZED("quantized::" op "_relu", INTACT_OUTPUT "," map ",=@relu:1")
 
 const intact_op intact_op_quantized_batch_norm = {
     .name = "quantized_batch_norm",
-    .doc = "rne(alpha (q - z) + beta) + zy with alpha = weight / sqrt(var + eps) * sx / sy and beta = (bias - mean weight / "
-           "sqrt(var + eps)) / sy.",
-    .schema = {INTACT_OPERANDS(X_WEIGHT_BIAS, {"mean", INTACT_ROLE_NONE, 0}, {"var", INTACT_ROLE_NONE, 0}), INTACT_RESULTS("y"),
-               INTACT_ATTRS(INTACT_FLOAT_ATTR("eps", 1e-5))},
+    .doc =
+        "rne(alpha (q - z) + beta) + zy with alpha = weight / sqrt(var + eps) * sx / sy and beta = (bias - mean weight / "
+        "sqrt(var + eps)) / sy.",
+    .schema = {INTACT_OPERANDS(X_WEIGHT_BIAS, {"mean", INTACT_ROLE_NONE, 0}, {"var", INTACT_ROLE_NONE, 0}),
+               INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_FLOAT_ATTR("eps", 1e-5))},
     .infer = infer_norm,
     .eval_f32 = eval_batch_norm,
     INTACT_QUANTIZED_TRAITS,
@@ -76,9 +79,10 @@ static sets sets_of(const intact_node *node, const intact_tensor *x) {
   return (sets){.length = x->dims[1] / groups * inner, .span = inner, .period = groups};
 }
 
-/* One set: integer sums, then ((q - z) - m) k with k = sx / sqrt(v sx^2 + eps); where weights lie by channel, k weight is one
-   factor. */
-static void normalise(const sets *s, int64_t set, float scale, double eps, const float *weight, const float *bias, float *x) {
+/* One set: integer sums, then ((q - z) - m) k with k = sx / sqrt(v sx^2 + eps); where weights lie by channel, k weight is
+   one factor. */
+static void normalise(const sets *s, int64_t set, float scale, double eps, const float *weight, const float *bias,
+                      float *x) {
   double sum = 0, squares = 0;
   for (int64_t j = 0; j < s->length; j++) {
     sum += (double)x[j];
@@ -110,15 +114,17 @@ static intact_status eval_norm(const intact_call *call) {
   return intact__give_result(call, 0, to->dtype, q);
 }
 
-#define NORM_ROW(op, text, ...)                                                                                             \
-  const intact_op intact_op_quantized_##op = {                                                                              \
-      .name = "quantized_" #op,                                                                                             \
-      .doc = text " of quantized x: ((q - z) - m) weight k + bias with k = sx / sqrt(v sx^2 + eps), m and v from integer sums.", \
-      .schema = {INTACT_OPERANDS(X_WEIGHT_BIAS), INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_FLOAT_ATTR("eps", 1e-5), __VA_ARGS__)}, \
-      .infer = infer_norm,                                                                                                  \
-      .eval_f32 = eval_norm,                                                                                                \
-      INTACT_QUANTIZED_TRAITS,                                                                                              \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::" #op, INTACT_OUTPUT)),                                        \
+#define NORM_ROW(op, text, ...)                                                                                      \
+  const intact_op intact_op_quantized_##op = {                                                                       \
+      .name = "quantized_" #op,                                                                                      \
+      .doc = text                                                                                                    \
+      " of quantized x: ((q - z) - m) weight k + bias with k = sx / sqrt(v sx^2 + eps), m and v from integer sums.", \
+      .schema = {INTACT_OPERANDS(X_WEIGHT_BIAS), INTACT_RESULTS("y"),                                                \
+                 INTACT_ATTRS(INTACT_FLOAT_ATTR("eps", 1e-5), __VA_ARGS__)},                                         \
+      .infer = infer_norm,                                                                                           \
+      .eval_f32 = eval_norm,                                                                                         \
+      INTACT_QUANTIZED_TRAITS,                                                                                       \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::" #op, INTACT_OUTPUT)),                                 \
   };
 NORM_ROW(layer_norm, "Layer norm", INTACT_INTS_REQUIRED("normalized_shape"))
 NORM_ROW(group_norm, "Group norm", {.name = "num_groups", .type = INTACT_ATTR_INT, .required = true})

@@ -10,7 +10,8 @@ static const intact_op *float_row(const intact_node *node) {
   return intact__find_op(node->op->name + strlen("quantized_"));
 }
 
-/* QNNPACK takes 4-d u8 data only: average pools without ceil_mode, means over all positions; other engines and cases are alike. */
+/* QNNPACK takes 4-d u8 data only: average pools without ceil_mode, means over all positions; other engines and cases are
+ * alike. */
 static bool is_qnnpack(const intact_node *node) {
   const intact_value *x = node->operands[0];
   return strcmp(intact__attr_string(node, "engine"), "qnnpack") == 0 && x->qparams->dtype == INTACT_U8 && x->rank == 4;
@@ -94,34 +95,38 @@ static intact_status eval_pool(const intact_call *call) {
 
 #define X INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}), INTACT_RESULTS("y")
 
-#define AVG_POOL_ROW(R)                                                                                                      \
-  const intact_op intact_op_quantized_avg_pool##R##d = {                                                                     \
-      .name = "quantized_avg_pool" #R "d",                                                                                   \
-      .doc = "Mean of each window of quantized x: rne(f32(S) * f32(1 / divisor) + zero point), S the sum of the steps; qnnpack " \
-             "adds the zero point after rounding.",                                                                          \
-      .schema = {X, INTACT_ATTRS(INTACT_ENGINE_ATTR, INTACT_INTS_REQUIRED("kernel_size"), INTACT_INTS_ATTR("stride", 0, 0),  \
-                                 INTACT_INTS_ATTR("padding", R, 0), INTACT_BOOL_ATTR("ceil_mode", 0),                        \
-                                 INTACT_BOOL_ATTR("count_include_pad", 1),                                                   \
-                                 {.name = "divisor_override", .type = INTACT_ATTR_INT, .nullable = true})},                  \
-      .infer = infer_like_x,                                                                                                 \
-      .eval_f32 = eval_pool,                                                                                                 \
-      INTACT_QUANTIZED_TRAITS,                                                                                               \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::avg_pool" #R "d", NULL)),                                            \
+#define AVG_POOL_ROW(R)                                                                                                     \
+  const intact_op intact_op_quantized_avg_pool##R##d = {                                                                    \
+      .name = "quantized_avg_pool" #R "d",                                                                                  \
+      .doc =                                                                                                                \
+          "Mean of each window of quantized x: rne(f32(S) * f32(1 / divisor) + zero point), S the sum of the steps; "       \
+          "qnnpack "                                                                                                        \
+          "adds the zero point after rounding.",                                                                            \
+      .schema = {X, INTACT_ATTRS(INTACT_ENGINE_ATTR, INTACT_INTS_REQUIRED("kernel_size"), INTACT_INTS_ATTR("stride", 0, 0), \
+                                 INTACT_INTS_ATTR("padding", R, 0), INTACT_BOOL_ATTR("ceil_mode", 0),                       \
+                                 INTACT_BOOL_ATTR("count_include_pad", 1),                                                  \
+                                 {.name = "divisor_override", .type = INTACT_ATTR_INT, .nullable = true})},                 \
+      .infer = infer_like_x,                                                                                                \
+      .eval_f32 = eval_pool,                                                                                                \
+      INTACT_QUANTIZED_TRAITS,                                                                                              \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::avg_pool" #R "d", NULL)),                                           \
   };
 AVG_POOL_ROW(2)
 AVG_POOL_ROW(3)
 
-#define ADAPTIVE_AVG_POOL_ROW(R)                                                                                                \
-  const intact_op intact_op_quantized_adaptive_avg_pool##R##d = {                                                               \
-      .name = "quantized_adaptive_avg_pool" #R "d",                                                                             \
-      .doc = "Mean over output_size even parts of quantized x: rne(f32(sum of q) * f32(1 / n)); qnnpack sums steps and adds the " \
-             "zero point after rounding.",                                                                                      \
-      .schema = {X, INTACT_ATTRS(INTACT_ENGINE_ATTR, INTACT_INTS_REQUIRED("output_size"))},                                     \
-      .infer = infer_like_x,                                                                                                    \
-      .eval_f32 = eval_pool,                                                                                                    \
-      INTACT_QUANTIZED_TRAITS,                                                                                                  \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::adaptive_avg_pool" #R "d", NULL),                                       \
-                                INTACT_QUANTIZED("aten::_adaptive_avg_pool" #R "d", NULL)),                                     \
+#define ADAPTIVE_AVG_POOL_ROW(R)                                                                                           \
+  const intact_op intact_op_quantized_adaptive_avg_pool##R##d = {                                                          \
+      .name = "quantized_adaptive_avg_pool" #R "d",                                                                        \
+      .doc =                                                                                                               \
+          "Mean over output_size even parts of quantized x: rne(f32(sum of q) * f32(1 / n)); qnnpack sums steps and adds " \
+          "the "                                                                                                           \
+          "zero point after rounding.",                                                                                    \
+      .schema = {X, INTACT_ATTRS(INTACT_ENGINE_ATTR, INTACT_INTS_REQUIRED("output_size"))},                                \
+      .infer = infer_like_x,                                                                                               \
+      .eval_f32 = eval_pool,                                                                                               \
+      INTACT_QUANTIZED_TRAITS,                                                                                             \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::adaptive_avg_pool" #R "d", NULL),                                  \
+                                INTACT_QUANTIZED("aten::_adaptive_avg_pool" #R "d", NULL)),                                \
   };
 ADAPTIVE_AVG_POOL_ROW(2)
 ADAPTIVE_AVG_POOL_ROW(3)
@@ -157,7 +162,8 @@ done:
 static bool is_global(const intact_node *node) {
   const intact_attr *dim = intact__attr(node, "dim");
   if (dim->n != 2) return false;
-  const int64_t a = dim->ints[0] < 0 ? dim->ints[0] + 4 : dim->ints[0], b = dim->ints[1] < 0 ? dim->ints[1] + 4 : dim->ints[1];
+  const int64_t a = dim->ints[0] < 0 ? dim->ints[0] + 4 : dim->ints[0],
+                b = dim->ints[1] < 0 ? dim->ints[1] + 4 : dim->ints[1];
   return a + b == 5 && a * b == 6;
 }
 
@@ -251,7 +257,8 @@ static intact_status eval_bilinear(const intact_call *call) {
 const intact_op intact_op_quantized_upsample_bilinear2d = {
     .name = "quantized_upsample_bilinear2d",
     .doc = "Linear interpolation of the stored integers on both axes: rne(v - zero point) + zero point.",
-    .schema = {X, INTACT_ATTRS(INTACT_INTS_ATTR("size", 0, 0), {.name = "scale_factor", .type = INTACT_ATTR_FLOATS, .nullable = true},
+    .schema = {X, INTACT_ATTRS(INTACT_INTS_ATTR("size", 0, 0),
+                               {.name = "scale_factor", .type = INTACT_ATTR_FLOATS, .nullable = true},
                                INTACT_BOOL_ATTR("recompute_scale_factor", 0), INTACT_BOOL_ATTR("align_corners", 0))},
     .infer = infer_like_x,
     .eval_f32 = eval_bilinear,

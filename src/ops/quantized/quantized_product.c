@@ -46,22 +46,25 @@ static int64_t product_macs(const intact_node *node) {
   return float_row(node)->macs(node);
 }
 
-#define PRODUCT_OPERANDS                                                                                           \
-  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"w", INTACT_ROLE_WEIGHT, 0}, {"bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}, \
-                  {"other", INTACT_ROLE_ACTIVATION, INTACT_OPTIONAL}),                                             \
+#define PRODUCT_OPERANDS                                                                                            \
+  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"w", INTACT_ROLE_WEIGHT, 0},                                   \
+                  {"bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"other", INTACT_ROLE_ACTIVATION, INTACT_OPTIONAL}), \
       INTACT_RESULTS("y")
 
 const intact_op intact_op_quantized_linear = {
     .name = "quantized_linear",
-    .doc = "Linear layer on integers: sums of (x - zx)(w - zw), bias, other and post_op added and requantized as `engine` does it; "
-           "float x is quantized by its own range, a result without qparams stays float.",
+    .doc =
+        "Linear layer on integers: sums of (x - zx)(w - zw), bias, other and post_op added and requantized as `engine` does "
+        "it; "
+        "float x is quantized by its own range, a result without qparams stays float.",
     .schema = {PRODUCT_OPERANDS, INTACT_ATTRS(INTACT_OUTPUT_ATTRS)},
     .infer = infer_product,
     .eval_f32 = eval_linear,
     INTACT_QUANTIZED_TRAITS,
     .macs = product_macs,
     .aliases = INTACT_ALIASES(
-        INTACT_QUANTIZED("quantized::linear", INTACT_OUTPUT), INTACT_QUANTIZED("quantized::linear_relu", INTACT_OUTPUT ",=post_op:relu"),
+        INTACT_QUANTIZED("quantized::linear", INTACT_OUTPUT),
+        INTACT_QUANTIZED("quantized::linear_relu", INTACT_OUTPUT ",=post_op:relu"),
         INTACT_QUANTIZED("quantized::linear_leaky_relu", INTACT_OUTPUT ",negative_slope=post_op_args,=post_op:leaky_relu"),
         INTACT_QUANTIZED("quantized::linear_tanh", INTACT_OUTPUT ",=post_op:tanh"),
         INTACT_QUANTIZED("quantized::linear_dynamic", "reduce_range=reduce_range"),
@@ -76,26 +79,27 @@ const intact_op intact_op_quantized_linear = {
 };
 
 #define CONV_MAP "stride=stride,padding=padding,dilation=dilation,groups=groups"
-#define CONV_NAMES(R)                                                                         \
-  INTACT_QUANTIZED("quantized::conv" #R "d", INTACT_OUTPUT "," CONV_MAP),                     \
+#define CONV_NAMES(R)                                                                               \
+  INTACT_QUANTIZED("quantized::conv" #R "d", INTACT_OUTPUT "," CONV_MAP),                           \
       INTACT_QUANTIZED("quantized::conv" #R "d_relu", INTACT_OUTPUT "," CONV_MAP ",=post_op:relu"), \
       INTACT_QUANTIZED("quantized::conv" #R "d_dynamic", CONV_MAP ",reduce_range=reduce_range"),    \
       INTACT_QUANTIZED("onednn::qconv" #R "d_pointwise", INTACT_OUTPUT ",output_dtype=@dtype," CONV_MAP ",=engine:onednn")
 
-#define CONV_ROW(R, ...)                                                                                                       \
-  const intact_op intact_op_quantized_conv##R##d = {                                                                           \
-      .name = "quantized_conv" #R "d",                                                                                         \
-      .doc = "Convolution over " #R                                                                                            \
-             " spatial axes on integers, padded with x's zero point, requantized as `engine` does it; float x is quantized by " \
-             "its own range, and the result rounded to that grid.",                                                            \
-      .schema = {PRODUCT_OPERANDS, INTACT_ATTRS(INTACT_INTS_ATTR("stride", R, 1), INTACT_INTS_ATTR("padding", R, 0),           \
-                                                INTACT_INTS_ATTR("dilation", R, 1), INTACT_INT_ATTR("groups", 1),              \
-                                                INTACT_OUTPUT_ATTRS)},                                                         \
-      .infer = infer_product,                                                                                                  \
-      .eval_f32 = eval_conv,                                                                                                   \
-      INTACT_QUANTIZED_TRAITS,                                                                                                 \
-      .macs = product_macs,                                                                                                    \
-      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                                  \
+#define CONV_ROW(R, ...)                                                                                               \
+  const intact_op intact_op_quantized_conv##R##d = {                                                                   \
+      .name = "quantized_conv" #R "d",                                                                                 \
+      .doc = "Convolution over " #R                                                                                    \
+             " spatial axes on integers, padded with x's zero point, requantized as `engine` does it; float x is "     \
+             "quantized by "                                                                                           \
+             "its own range, and the result rounded to that grid.",                                                    \
+      .schema = {PRODUCT_OPERANDS,                                                                                     \
+                 INTACT_ATTRS(INTACT_INTS_ATTR("stride", R, 1), INTACT_INTS_ATTR("padding", R, 0),                     \
+                              INTACT_INTS_ATTR("dilation", R, 1), INTACT_INT_ATTR("groups", 1), INTACT_OUTPUT_ATTRS)}, \
+      .infer = infer_product,                                                                                          \
+      .eval_f32 = eval_conv,                                                                                           \
+      INTACT_QUANTIZED_TRAITS,                                                                                         \
+      .macs = product_macs,                                                                                            \
+      .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                          \
   };
 CONV_ROW(1, CONV_NAMES(1))
 CONV_ROW(2, CONV_NAMES(2), INTACT_QUANTIZED("quantized::conv2d_add", INTACT_OUTPUT "," CONV_MAP),
@@ -104,21 +108,22 @@ CONV_ROW(2, CONV_NAMES(2), INTACT_QUANTIZED("quantized::conv2d_add", INTACT_OUTP
                           INTACT_OUTPUT ",output_dtype=@dtype," CONV_MAP ",binary=,unary=post_op,=engine:onednn"))
 CONV_ROW(3, CONV_NAMES(3))
 
-#define CONV_TRANSPOSE_ROW(R)                                                                                                     \
-  const intact_op intact_op_quantized_conv_transpose##R##d = {                                                                    \
-      .name = "quantized_conv_transpose" #R "d",                                                                                  \
-      .doc = "Transposed convolution over " #R " spatial axes on integers, requantized as `engine` does it.",                     \
-      .schema = {PRODUCT_OPERANDS, INTACT_ATTRS(INTACT_INTS_ATTR("stride", R, 1), INTACT_INTS_ATTR("padding", R, 0),              \
-                                                INTACT_INTS_ATTR("output_padding", R, 0), INTACT_INTS_ATTR("dilation", R, 1),     \
-                                                INTACT_INT_ATTR("groups", 1), INTACT_OUTPUT_ATTRS)},                              \
-      .infer = infer_product,                                                                                                     \
-      .eval_f32 = eval_conv,                                                                                                      \
-      INTACT_QUANTIZED_TRAITS,                                                                                                    \
-      .macs = product_macs,                                                                                                       \
-      .aliases = INTACT_ALIASES(                                                                                                  \
-          INTACT_QUANTIZED("quantized::conv_transpose" #R "d", INTACT_OUTPUT "," CONV_MAP ",output_padding=output_padding"),      \
-          INTACT_QUANTIZED("quantized::conv_transpose" #R "d_dynamic",                                                            \
-                           CONV_MAP ",output_padding=output_padding,reduce_range=reduce_range")),                                 \
+#define CONV_TRANSPOSE_ROW(R)                                                                                           \
+  const intact_op intact_op_quantized_conv_transpose##R##d = {                                                          \
+      .name = "quantized_conv_transpose" #R "d",                                                                        \
+      .doc = "Transposed convolution over " #R " spatial axes on integers, requantized as `engine` does it.",           \
+      .schema = {PRODUCT_OPERANDS,                                                                                      \
+                 INTACT_ATTRS(INTACT_INTS_ATTR("stride", R, 1), INTACT_INTS_ATTR("padding", R, 0),                      \
+                              INTACT_INTS_ATTR("output_padding", R, 0), INTACT_INTS_ATTR("dilation", R, 1),             \
+                              INTACT_INT_ATTR("groups", 1), INTACT_OUTPUT_ATTRS)},                                      \
+      .infer = infer_product,                                                                                           \
+      .eval_f32 = eval_conv,                                                                                            \
+      INTACT_QUANTIZED_TRAITS,                                                                                          \
+      .macs = product_macs,                                                                                             \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::conv_transpose" #R "d",                                    \
+                                                 INTACT_OUTPUT "," CONV_MAP ",output_padding=output_padding"),          \
+                                INTACT_QUANTIZED("quantized::conv_transpose" #R "d_dynamic",                            \
+                                                 CONV_MAP ",output_padding=output_padding,reduce_range=reduce_range")), \
   };
 CONV_TRANSPOSE_ROW(1)
 CONV_TRANSPOSE_ROW(2)
@@ -181,7 +186,8 @@ done:
 const intact_op intact_op_quantized_linear_dynamic_fp16 = {
     .name = "quantized_linear_dynamic_fp16",
     .doc = "Linear layer whose weights are saturated to +-65504 and rounded to float16.",
-    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}, {"w", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+    .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_NONE, 0}, {"w", INTACT_ROLE_NONE, 0},
+                               {"bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
                INTACT_RESULTS("y"), INTACT_ATTRS(INTACT_BOOL_ATTR("relu", 0))},
     .infer = infer_fp16,
     .eval_f32 = eval_fp16,

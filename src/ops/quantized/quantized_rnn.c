@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of recurrent networks with int8 weights and dynamic quantization: in a cell both products quantize their input by its own
-   range; in a layer the input product does so once for the whole sequence, the hidden one at every step. */
+/* Rows of recurrent networks with int8 weights and dynamic quantization: in a cell both products quantize their input by its
+   own range; in a layer the input product does so once for the whole sequence, the hidden one at every step. */
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +48,8 @@ static void step(intact_rnn_kind kind, int64_t hidden, const float *in, const fl
   }
 }
 
-static void steps(intact_rnn_kind kind, int gates, const float *in, const intact_tensor *hid, intact_tensor *h, intact_tensor *c) {
+static void steps(intact_rnn_kind kind, int gates, const float *in, const intact_tensor *hid, intact_tensor *h,
+                  intact_tensor *c) {
   const int64_t hidden = h->dims[1];
   for (int64_t n = 0; n < h->dims[0]; n++) {
     float *cell = c != NULL ? intact__f32(c) + n * hidden : NULL;
@@ -76,11 +77,13 @@ static intact_status check_cell(intact_infer *infer, int operand, int rank, int6
   int64_t agreed;
   char a[160];
   if (v == NULL || v->rank < 0) return INTACT_OK;
-  if (v->rank == rank && intact__dims_agree(v->dims[0], rows, &agreed) && (rank == 1 || intact__dims_agree(v->dims[1], columns, &agreed)))
+  if (v->rank == rank && intact__dims_agree(v->dims[0], rows, &agreed) &&
+      (rank == 1 || intact__dims_agree(v->dims[1], columns, &agreed)))
     return INTACT_OK;
-  INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "%s '%s': %s is %s; it must be [%lld%s%lld]", infer->node->op->name,
-              infer->node->name, infer->node->op->schema.operands[operand].name, intact__shape_text(v->rank, v->dims, a), (long long)rows,
-              rank == 2 ? "," : "] or [", (long long)(rank == 2 ? columns : rows));
+  INTACT_FAIL(infer->context, SIZE_MISMATCH, infer->node->name, "%s '%s': %s is %s; it must be [%lld%s%lld]",
+              infer->node->op->name, infer->node->name, infer->node->op->schema.operands[operand].name,
+              intact__shape_text(v->rank, v->dims, a), (long long)rows, rank == 2 ? "," : "] or [",
+              (long long)(rank == 2 ? columns : rows));
 }
 
 static intact_status infer_cell(intact_infer *infer) {
@@ -129,18 +132,23 @@ done:
   return status;
 }
 
-#define CELL_PARAMS \
-  {"w_ih", INTACT_ROLE_WEIGHT, 0}, {"w_hh", INTACT_ROLE_WEIGHT, 0}, {"b_ih", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"b_hh", INTACT_ROLE_NONE, INTACT_OPTIONAL}
-#define ONE_STATE {"x", INTACT_ROLE_NONE, 0}, {"h0", INTACT_ROLE_NONE, 0}
-#define CELL_ROW(op, text, operands_, ...)                                                                  \
-  const intact_op intact_op_quantized_##op##_cell = {                                                       \
-      .name = "quantized_" #op "_cell",                                                                     \
-      .doc = text " with int8 weights, input and state quantized by their own ranges.",                     \
-      .schema = {operands_, INTACT_RESULTS(__VA_ARGS__), INTACT_ATTRS(RNN_ATTRS(1))},                       \
-      .infer = infer_cell,                                                                                  \
-      .eval_f32 = eval_cell,                                                                                \
-      INTACT_QUANTIZED_TRAITS,                                                                              \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::quantized_" #op "_cell_dynamic", NULL)),       \
+#define CELL_PARAMS                                                                                                \
+  {"w_ih", INTACT_ROLE_WEIGHT, 0}, {"w_hh", INTACT_ROLE_WEIGHT, 0}, {"b_ih", INTACT_ROLE_NONE, INTACT_OPTIONAL}, { \
+    "b_hh", INTACT_ROLE_NONE, INTACT_OPTIONAL                                                                      \
+  }
+#define ONE_STATE               \
+  {"x", INTACT_ROLE_NONE, 0}, { \
+    "h0", INTACT_ROLE_NONE, 0   \
+  }
+#define CELL_ROW(op, text, operands_, ...)                                                            \
+  const intact_op intact_op_quantized_##op##_cell = {                                                 \
+      .name = "quantized_" #op "_cell",                                                               \
+      .doc = text " with int8 weights, input and state quantized by their own ranges.",               \
+      .schema = {operands_, INTACT_RESULTS(__VA_ARGS__), INTACT_ATTRS(RNN_ATTRS(1))},                 \
+      .infer = infer_cell,                                                                            \
+      .eval_f32 = eval_cell,                                                                          \
+      INTACT_QUANTIZED_TRAITS,                                                                        \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::quantized_" #op "_cell_dynamic", NULL)), \
   };
 #define PLAIN_CELL INTACT_OPERANDS(ONE_STATE, CELL_PARAMS)
 #define LSTM_CELL INTACT_OPERANDS(ONE_STATE, {"c0", INTACT_ROLE_NONE, 0}, CELL_PARAMS)
@@ -161,8 +169,8 @@ static intact_status infer_layers(intact_infer *infer) {
   intact_engine engine;
   INTACT_TRY(intact__engine_of(infer->context, node, &engine));
   if (node->n_operands > INTACT_TWIN_OPERANDS)
-    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': %d operands; at most %d are supported", node->op->name, node->name,
-                node->n_operands, (int)INTACT_TWIN_OPERANDS);
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "%s '%s': %d operands; at most %d are supported", node->op->name,
+                node->name, node->n_operands, (int)INTACT_TWIN_OPERANDS);
   INTACT_TRY(intact__twin_infer(infer, float_row(node), node->n_operands));
   for (int i = 0; i < node->n_operands; i++) {
     const bool weight = i >= first && (i - first) % 4 < 2;
@@ -206,8 +214,8 @@ static intact_status run_direction(const intact_call *call, const intact_rnn *r,
     intact_tensor_destroy(hid);
     hid = NULL;
     for (int64_t n = 0; n < r->batch; n++)
-      memcpy(intact__f32(out) + ((t * r->batch + n) * r->directions + direction) * r->hidden, intact__f32(now[0]) + n * r->hidden,
-             (size_t)r->hidden * sizeof(float));
+      memcpy(intact__f32(out) + ((t * r->batch + n) * r->directions + direction) * r->hidden,
+             intact__f32(now[0]) + n * r->hidden, (size_t)r->hidden * sizeof(float));
   }
   for (int k = 0; k < 2 && states[k] != NULL; k++)
     memcpy(state_at(states[k], index), now[k]->data, (size_t)size * sizeof(float));
@@ -266,20 +274,22 @@ done:
   return status;
 }
 
-#define LAYERS_ROW(op, text, operands_, ...)                                                                                      \
-  const intact_op intact_op_quantized_##op = {                                                                                    \
-      .name = "quantized_" #op,                                                                                                   \
-      .doc = text " with int8 weights: the input product of a layer is quantized by the range of the whole sequence, the hidden " \
-                  "one by that of each step.",                                                                                    \
-      .schema = {operands_, INTACT_RESULTS(__VA_ARGS__),                                                                          \
-                 INTACT_ATTRS(INTACT_INT_ATTR("num_layers", 1), INTACT_BOOL_ATTR("bidirectional", 0),                             \
-                              INTACT_BOOL_ATTR("batch_first", 0), RNN_ATTRS(0))},                                                 \
-      .infer = infer_layers,                                                                                                      \
-      .eval_f32 = eval_layers,                                                                                                    \
-      INTACT_QUANTIZED_TRAITS,                                                                                                    \
-      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::quantized_" #op, "hidden_size=")),                                        \
+#define LAYERS_ROW(op, text, operands_, ...)                                                                          \
+  const intact_op intact_op_quantized_##op = {                                                                        \
+      .name = "quantized_" #op,                                                                                       \
+      .doc = text                                                                                                     \
+      " with int8 weights: the input product of a layer is quantized by the range of the whole sequence, the hidden " \
+      "one by that of each step.",                                                                                    \
+      .schema = {operands_, INTACT_RESULTS(__VA_ARGS__),                                                              \
+                 INTACT_ATTRS(INTACT_INT_ATTR("num_layers", 1), INTACT_BOOL_ATTR("bidirectional", 0),                 \
+                              INTACT_BOOL_ATTR("batch_first", 0), RNN_ATTRS(0))},                                     \
+      .infer = infer_layers,                                                                                          \
+      .eval_f32 = eval_layers,                                                                                        \
+      INTACT_QUANTIZED_TRAITS,                                                                                        \
+      .aliases = INTACT_ALIASES(INTACT_QUANTIZED("aten::quantized_" #op, "hidden_size=")),                            \
   };
-#define PARAMS {"params", INTACT_ROLE_WEIGHT, INTACT_VARIADIC}
+#define PARAMS \
+  { "params", INTACT_ROLE_WEIGHT, INTACT_VARIADIC }
 #define LSTM_LAYERS INTACT_OPERANDS(ONE_STATE, {"c0", INTACT_ROLE_NONE, 0}, PARAMS)
 #define GRU_LAYERS INTACT_OPERANDS(ONE_STATE, PARAMS)
 LAYERS_ROW(lstm, "LSTM", LSTM_LAYERS, "y", "hn", "cn")

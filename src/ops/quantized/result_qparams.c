@@ -23,9 +23,10 @@ static intact_status set(intact_node *node, intact_value *value, intact_dtype dt
   const int32_t zero_s32 = (int32_t)zero;
   const int64_t low = intact_dtype_min(dtype), high = intact_dtype_max(dtype);
   if (!(scale_f32 > 0) || !isfinite(scale_f32) || zero < low || zero > high)
-    INTACT_FAIL(node->graph->context, OUT_OF_RANGE, node->name,
-                "%s '%s': output scale %g, zero point %lld; the scale must be a positive number, the zero point within %lld..%lld",
-                node->op->name, node->name, scale, (long long)zero, (long long)low, (long long)high);
+    INTACT_FAIL(
+        node->graph->context, OUT_OF_RANGE, node->name,
+        "%s '%s': output scale %g, zero point %lld; the scale must be a positive number, the zero point within %lld..%lld",
+        node->op->name, node->name, scale, (long long)zero, (long long)low, (long long)high);
   const intact_qparams qparams = {.scheme = INTACT_PER_TENSOR_AFFINE,
                                   .dtype = dtype,
                                   .quant_min = relu ? zero : low,
@@ -47,7 +48,8 @@ intact_status intact__set_result_qparams(intact_node *node, const intact_result_
     intact_value *value = node->results[i];
     if (!is_real(value, of)) continue;
     if (result->given) {
-      INTACT_TRY(set(node, value, result->dtype < 0 ? of->dtype : (intact_dtype)result->dtype, result->scale, result->zero_point, result->relu));
+      INTACT_TRY(set(node, value, result->dtype < 0 ? of->dtype : (intact_dtype)result->dtype, result->scale,
+                     result->zero_point, result->relu));
     } else if (traits->result == INTACT_RESULT_FIXED) {
       const int64_t zero = traits->fixed_zero_point - (of->dtype == INTACT_S8 ? 128 : 0);
       INTACT_TRY(set(node, value, of->dtype, (double)traits->fixed_scale, zero, false));

@@ -55,8 +55,8 @@ intact_status intact__twin_infer(intact_infer *infer, const intact_op *op, int n
   return op->infer(&inner);
 }
 
-intact_status intact__twin_eval(const intact_call *call, const intact_twin *twin, int n, const intact_tensor *const *operands,
-                                intact_tensor **results) {
+intact_status intact__twin_eval(const intact_call *call, const intact_twin *twin, int n,
+                                const intact_tensor *const *operands, intact_tensor **results) {
   const intact_call inner = {.context = call->context,
                              .node = &twin->node,
                              .n_operands = n,
@@ -95,13 +95,16 @@ intact_status intact__infer_quantized(intact_infer *infer, int operand, bool per
   const intact_node *node = infer->node;
   const intact_value *value = node->operands[operand];
   const intact_qparams *q = value->qparams;
-  const char *name = node->op->schema.operands[operand < node->op->schema.n_operands ? operand : node->op->schema.n_operands - 1].name;
+  const char *name =
+      node->op->schema.operands[operand < node->op->schema.n_operands ? operand : node->op->schema.n_operands - 1].name;
   if (q == NULL || (q->dtype != INTACT_U8 && q->dtype != INTACT_S8) || q->real_zero_point != NULL)
-    INTACT_FAIL(infer->context, TYPE_MISMATCH, node->name, "%s '%s': operand %s is %s%s; it must be a quantized tensor of u8 or s8",
-                node->op->name, node->name, name, q == NULL ? "plain " : "quantized ", intact_dtype_text(value->dtype));
+    INTACT_FAIL(infer->context, TYPE_MISMATCH, node->name,
+                "%s '%s': operand %s is %s%s; it must be a quantized tensor of u8 or s8", node->op->name, node->name, name,
+                q == NULL ? "plain " : "quantized ", intact_dtype_text(value->dtype));
   if (q->group > 0 || (per_tensor && q->axis >= 0))
-    INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name, "%s '%s': operand %s is quantized per %s; it must be quantized per tensor%s",
-                node->op->name, node->name, name, q->group > 0 ? "group" : "channel", per_tensor ? "" : " or per channel");
+    INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name,
+                "%s '%s': operand %s is quantized per %s; it must be quantized per tensor%s", node->op->name, node->name,
+                name, q->group > 0 ? "group" : "channel", per_tensor ? "" : " or per channel");
   return INTACT_OK;
 }
 
@@ -109,8 +112,8 @@ intact_status intact__result_grid(const intact_call *call, const intact_qparams 
   *grid = call->node->results[0]->qparams;
   if (*grid != NULL) return INTACT_OK;
   INTACT_FAIL(call->context, MISSING_FIELD, call->node->name,
-              "%s '%s': the result has no scale and zero point; give output_scale and output_zero_point", call->node->op->name,
-              call->node->name);
+              "%s '%s': the result has no scale and zero point; give output_scale and output_zero_point",
+              call->node->op->name, call->node->name);
 }
 
 intact_status intact__give_rounded(const intact_call *call, intact_tensor *values, bool inside) {
