@@ -202,7 +202,8 @@ static void test_convolutions(void **state) {
   }
 }
 
-/* user-pain P30, P32: pairs whose products exceed 16 bits; P33: a negative sum into an unsigned type. */
+/* P30, ONNX Runtime 16105; P32, PyTorch 44939: pairs whose products exceed 16 bits. P33, PyTorch 56331: a negative sum into an
+   unsigned type. */
 static void test_published_sums(void **state) {
   (void)state;
   static const uint8_t x1[] = {210, 198, 234}, x2[] = {211, 171}, x3[] = {3, 9, 30, 14, 4, 22, 11, 7, 5};

@@ -13,7 +13,7 @@ static intact_qparams_rule rule_of(intact_qscheme scheme, intact_dtype dtype) {
   return intact__qparams_rule(scheme, dtype, intact_dtype_min(dtype), intact_dtype_max(dtype), false, 0);
 }
 
-/* PyTorch issue 23838: a range above 0 is widened to hold it. ONNX Runtime 12470, PyTorch 39239: a tensor of zeros. */
+/* P15, PyTorch 23838: a range above 0 is widened to hold it. P16, ONNX Runtime 12470, PyTorch 39239: a tensor of zeros. */
 static void ranges_hold_zero(void **state) {
   (void)state;
   const intact_qparams_rule u8 = rule_of(INTACT_PER_TENSOR_AFFINE, INTACT_U8);
@@ -55,7 +55,7 @@ static void every_range_has_qparams(void **state) {
   }
 }
 
-/* torchao pull request 4824: -8..7 symmetric, min -1.149422, max 2.533506. One rule, PyTorch's observers': max / 7.5. */
+/* P28, torchao pull request 4824: -8..7 symmetric, min -1.149422, max 2.533506. One rule, PyTorch's observers': max / 7.5. */
 static void one_symmetric_rule(void **state) {
   (void)state;
   const intact_qparams_rule s4 = intact__qparams_rule(INTACT_PER_TENSOR_SYMMETRIC, INTACT_S8, -8, 7, true, 0);
@@ -94,7 +94,8 @@ static void bad_integer_ranges_are_refused(void **state) {
 
 /* ---- quantize ---- */
 
-/* ONNX Runtime 3442; tract 2850 (ties to even); onnx-mlir 138 (zero point after the rounding); ONNX Runtime 25045. */
+/* P01, ONNX Runtime 3442; P02, tract 2850 (ties to even); P05, onnx-mlir 138 (zero point after the rounding); P06, ONNX
+   Runtime 25045. */
 static void ties_and_ends(void **state) {
   (void)state;
   const intact_affine unit = intact__affine(1.0f, 0, -128, 127), half = intact__affine(0.5f, 0, 0, 255);
@@ -107,7 +108,7 @@ static void ties_and_ends(void **state) {
   assert_int_equal(intact__quantize_one(2.5f, &unit), 2);
 }
 
-/* PyTorch 106780, 116992, 171777: infinities saturate to their side; NaN takes the lowest value. */
+/* P07 to P09, PyTorch 106780, 116992, 171777: infinities saturate to their side; NaN takes the lowest value. */
 static void infinities_saturate(void **state) {
   (void)state;
   bool inside;
@@ -141,14 +142,14 @@ static void biases_saturate(void **state) {
   (void)state;
   assert_int_equal(intact__quantize_bias(1.0f, 0.25f), 4);
   assert_int_equal(intact__quantize_bias(0.625f, 0.25f), 2); /* 2.5 */
-  assert_int_equal(intact__quantize_bias(5.0f, 0.5f * 7.843e-10f), INT32_MAX); /* ONNX Runtime pull request 22020 */
+  assert_int_equal(intact__quantize_bias(5.0f, 0.5f * 7.843e-10f), INT32_MAX); /* P57, ONNX Runtime 22020 */
   assert_int_equal(intact__quantize_bias(-4.5f, 0.5f * 7.843e-10f), INT32_MIN);
   assert_int_equal(intact__quantize_bias(NAN, 1.0f), INT32_MIN);
 }
 
 /* ---- requantize ---- */
 
-/* TensorFlow 102943: acc 585 with a product of 6.50000047. In float32 step by step it is exactly 6.5f, which goes to 6. */
+/* P47, TensorFlow 102943: acc 585 with a product of 6.50000047. In float32 step by step it is exactly 6.5f, which goes to 6. */
 static void tensorflow_102943(void **state) {
   (void)state;
   const float sx = 0.05296124517917633f, sw = 0.024093778803944588f, sy = 0.11484327912330627f;
@@ -180,7 +181,7 @@ static void integer_rules_follow_the_product(void **state) {
   }
 }
 
-/* gemmlowp's definitions at their corners. */
+/* gemmlowp's definitions at their corners. P50, LiteRT 7441: rounding once and twice are rules with names, never mixed. */
 static void gemmlowp_corners(void **state) {
   (void)state;
   assert_int_equal(intact__doubling_high_product(INT32_MIN, INT32_MIN), INT32_MAX);

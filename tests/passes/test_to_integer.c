@@ -89,7 +89,7 @@ static void test_fused_clamp(void **state) {
   intact_graph_destroy(l.graph);
 }
 
-/* onnxruntime#22580: relu6 with a scale that reaches beyond 6 stays as a limit of the codes. */
+/* P53, onnxruntime#22580: relu6 with a scale that reaches beyond 6 stays as a limit of the codes. */
 static void test_fused_relu6(void **state) {
   (void)state;
   lab l = lab_create(context);
@@ -103,7 +103,7 @@ static void test_fused_relu6(void **state) {
   intact_graph_destroy(l.graph);
 }
 
-/* onnxruntime#24711: a bias on a scale that is not x * w is put on it, not taken for it. Float biases too. */
+/* P54, onnxruntime#24711: a bias on a scale that is not x * w is put on it, not taken for it. Float biases too. */
 static void test_bias_on_other_scale(void **state) {
   (void)state;
   const float factors[] = {0.5f, 3.0f, 0.0f};

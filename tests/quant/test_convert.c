@@ -33,7 +33,8 @@ static const intact_qparams *output_qparams(const intact_node *node) {
   return reader->results[0]->qparams;
 }
 
-/* PyTorch's formulas on ranges that are known: u8 affine scale (hi - lo) / 255, s8 symmetric max|w| / 127 per row. */
+/* PyTorch's formulas on ranges that are known: u8 affine scale (hi - lo) / 255, s8 symmetric max|w| / 127 per row. P69,
+   onnxruntime#13328: a network that ends in a layer has qparams for its output. */
 static void test_qparams(void **state) {
   (void)state;
   lab l = lab_create(context);
@@ -89,7 +90,7 @@ static void test_qparams(void **state) {
   intact_tensor_destroy(data);
 }
 
-/* onnxruntime#22020: x scale 0.5, weight scale 7.843e-10, bias [5, -4.5]. The codes would be 1.3e10; the weight scale has to
+/* P57, onnxruntime#22020: x scale 0.5, weight scale 7.843e-10, bias [5, -4.5]. The codes would be 1.3e10; the weight scale has to
    rise to at least 5 / (0.5 * (2^31 - 1)) = 4.657e-9, and the bias has to stay. */
 static void test_bias_headroom(void **state) {
   (void)state;
@@ -130,7 +131,7 @@ static void test_bias_headroom(void **state) {
   intact_tensor_destroy(data);
 }
 
-/* onnxruntime#11242, tensorflow/model-optimization#1053, executorch#19836: concat (of one operand too), pooling, permutes and
+/* P66 to P68, onnxruntime#11242, tensorflow/model-optimization#1053, executorch#19836: concat (of one operand too), pooling, permutes and
    slices keep the qparams of what they move; all operands of a concat and its result have one grid. */
 static void test_shared_ranges(void **state) {
   (void)state;

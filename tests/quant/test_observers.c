@@ -68,7 +68,8 @@ static void rows_are_complete(void **state) {
   assert_null(intact__find_observer("nothing"));
 }
 
-/* Nothing observed, no elements, and values that are not finite: usable qparams, and the count says so. */
+/* Nothing observed, no elements (P22, PyTorch 49800, 36001), and values that are not finite: usable qparams, and the count says
+   so. */
 static void nothing_and_non_finite(void **state) {
   (void)state;
   const float bad[ROWS * COLUMNS] = {NAN, INFINITY, -INFINITY, 1.0f, -2.0f, 3.0f, NAN, 0.5f};
@@ -101,7 +102,7 @@ static void nothing_and_non_finite(void **state) {
   }
 }
 
-/* PyTorch 40310, 36888: every value the same, over two batches. A constant comes back exactly. */
+/* P20, PyTorch 40310, 36888: every value the same, over two batches. A constant comes back exactly. */
 static void constants(void **state) {
   (void)state;
   float five[ROWS * COLUMNS];
@@ -181,7 +182,7 @@ static void merged_and_saved(void **state) {
   }
 }
 
-/* ONNX Runtime 13044: a bad option says which and what is there. PyTorch 85862: the defaults of every row can be made. */
+/* P27, ONNX Runtime 13044: a bad option says which and what is there. */
 static void bad_options(void **state) {
   (void)state;
   void *made;
@@ -210,7 +211,7 @@ static void bad_options(void **state) {
   intact__observation_release(o);
 }
 
-/* PyTorch 85862: every preset can be made and takes a batch. */
+/* P29, PyTorch 85862: every preset can be made and takes a batch. */
 static void presets_work(void **state) {
   (void)state;
   static const float values[] = {-1, 0.5f, 2, 0.25f, 3, -0.75f, 1, 0};
@@ -237,7 +238,7 @@ static void presets_work(void **state) {
 
 /* ---- what each finds ---- */
 
-/* torchao pull request 4189: per channel along axis 1, [[100, 120]] and then 0..7 of shape 1 x 2 x 2 x 2. */
+/* P24, torchao pull request 4189: per channel along axis 1, [[100, 120]] and then 0..7 of shape 1 x 2 x 2 x 2. */
 static void torchao_4189(void **state) {
   (void)state;
   intact_quant_spec spec = spec_for(intact__find_observer("per_channel_min_max"), NULL);
@@ -257,7 +258,7 @@ static void torchao_4189(void **state) {
   intact__observation_release(o);
 }
 
-/* PyTorch 39239, 40191 and Model-Optimizer 2369: batches of zeros, then values. Same bins as in one shot. */
+/* P19, PyTorch 39239, 40191; P23, Model-Optimizer 2369: batches of zeros, then values. Same bins as in one shot. */
 static void zeros_then_values(void **state) {
   (void)state;
   float zeros[64] = {0}, values[64], both[128] = {0};
@@ -280,7 +281,7 @@ static void zeros_then_values(void **state) {
   intact__observation_release(once);
 }
 
-/* PyTorch 122659: a tiny range first, then a huge one. The bins stay as many, no count is lost. */
+/* P21, PyTorch 122659: a tiny range first, then a huge one. The bins stay as many, no count is lost. */
 static void tiny_range_then_wide(void **state) {
   (void)state;
   float tiny[64], wide[64];
@@ -303,7 +304,7 @@ static void tiny_range_then_wide(void **state) {
   intact__observation_release(o);
 }
 
-/* ONNX Runtime 10571, 10847: percentiles of lopsided data equal the quantiles of the raw values to a bin's width. */
+/* P25, ONNX Runtime 10571, 10847: percentiles of lopsided data equal the quantiles of the raw values to a bin's width. */
 static void percentiles_are_quantiles(void **state) {
   (void)state;
   enum { N = 20000 };
@@ -397,7 +398,7 @@ static void groups_and_tokens(void **state) {
   intact__arena_fini(&arena);
 }
 
-/* llama.cpp 8661, 20460: a block of zeros has a usable scale. */
+/* P18, llama.cpp 8661, 20460: a block of zeros has a usable scale. */
 static void blocks_of_zeros(void **state) {
   (void)state;
   static const float x[16] = {0, 0, 0, 0, 1e-11f, -1e-11f, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3};

@@ -116,7 +116,7 @@ static void threads_do_not_matter(void **state) {
   intact_context_destroy(four);
 }
 
-/* coremltools pull request 2851: half weights of magnitude 1e-6 keep their channel. */
+/* P17, coremltools pull request 2851: half weights of magnitude 1e-6 keep their channel. */
 static void small_half_weights(void **state) {
   (void)state;
   const int64_t dims[] = {2, 4};
@@ -136,7 +136,7 @@ static void small_half_weights(void **state) {
   intact_tensor_destroy(back);
 }
 
-/* ExecuTorch 16429: per-channel dequantize of a convolution's weights; every element counts. */
+/* P10, ExecuTorch 16429: per-channel dequantize of a convolution's weights; every element counts. */
 static void executorch_16429(void **state) {
   (void)state;
   static const int8_t codes[36] = {-20, -59, -22, -40, 127};
@@ -153,7 +153,7 @@ static void executorch_16429(void **state) {
   intact_tensor_destroy(x);
 }
 
-/* ONNX Runtime 32452: half x and half scale, just above a half step. */
+/* P04, ONNX Runtime 32452: half x and half scale, just above a half step. */
 static void half_inputs_round(void **state) {
   (void)state;
   const uint16_t x[] = {intact__f32_to_f16(0.050018310546875f), intact__f32_to_f16(-0.050018310546875f)};
@@ -169,7 +169,7 @@ static void half_inputs_round(void **state) {
   intact_tensor_destroy(q);
 }
 
-/* burn 5278, 4491: quantizing a transposed tensor along the other axis gives the transposed codes; blocks of 32 too. */
+/* P11, burn 5278, 4491: quantizing a transposed tensor along the other axis gives the transposed codes; blocks of 32 too. */
 static void transposes_commute(void **state) {
   (void)state;
   enum { R = 64, C = 32 };

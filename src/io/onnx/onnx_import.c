@@ -257,7 +257,7 @@ static int probe(const uint8_t *head, size_t head_bytes, size_t bytes, const cha
 const intact_format intact_format_onnx = {
     .name = "onnx",
     .extensions = ".onnx",
-    .doc = "ONNX models, opsets 7 to 22: float, quantize/dequantize and operator form; written as standard QDQ.",
+    .doc = "ONNX models, opsets 7 to 25: float, quantize/dequantize and operator form; written as standard QDQ.",
     .probe = probe,
     .import_graph = import_onnx,
     .export_graph = intact__onnx_export,

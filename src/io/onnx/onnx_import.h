@@ -6,8 +6,8 @@
 #include "graph/graph.h"
 #include "io/onnx/onnx_file.h"
 
-/* The opsets of ai.onnx that are read. */
-enum { INTACT_ONNX_OPSET_MIN = 7, INTACT_ONNX_OPSET_MAX = 22 };
+/* The opsets of ai.onnx that are read. 23 to 25 let operators take more types and bring new operators. */
+enum { INTACT_ONNX_OPSET_MIN = 7, INTACT_ONNX_OPSET_MAX = 25 };
 
 /* One import. */
 typedef struct intact_onnx_import {
