@@ -22,7 +22,7 @@ typedef struct cli cli;
 
 typedef struct intact_verb {
   const char *name;
-  const char *arguments; /* "MODEL", "A B": positional arguments, all needed */
+  const char *arguments; /* "MODEL", "A B", "[MODEL]": positional arguments; those in brackets may be left out */
   const char *doc;       /* one sentence */
   const cli_option *options; /* ended by a zero row */
   int (*run)(cli *c);
@@ -38,6 +38,7 @@ struct cli {
   const intact_verb *verb;
   intact_context *context;
   bool json, quiet;
+  bool silent; /* one of several processes, and not the one that speaks */
   const char *positional[8];
   int n_positional;
   struct {
@@ -69,7 +70,8 @@ int cli_failed(cli *c);
 json_t *cli_number(double value);
 
 /* ---- pieces shared by verbs (cli/common.c) ---- */
-intact_status cli_open_data(cli *c, const intact_graph *graph, intact_data **data, bool *wrong_use);
+/* The samples that `option` ("--data") names. */
+intact_status cli_open_data(cli *c, const intact_graph *graph, const char *option, intact_data **data, bool *wrong_use);
 bool cli_engine(cli *c, const intact_graph *graph, intact_engine *engine); /* false after a wrong-use message */
 bool cli_quantize_options(cli *c, intact_quantize_options *options, char ***keep_float);
 int64_t cli_peak_rss(void);

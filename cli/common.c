@@ -51,13 +51,13 @@ static bool numbers(cli *c, const char *option, bool positive, double **values, 
   return good;
 }
 
-intact_status cli_open_data(cli *c, const intact_graph *graph, intact_data **data, bool *wrong_use) {
+intact_status cli_open_data(cli *c, const intact_graph *graph, const char *option, intact_data **data, bool *wrong_use) {
   intact_data_options options = {0};
   double *mean = NULL, *std = NULL;
   intact_status status = INTACT_WRONG_USE;
-  *wrong_use = !cli_get(c, "--data");
+  *wrong_use = !cli_get(c, option);
   if (*wrong_use) {
-    cli_wrong_use(c, "--data is needed: samples that look like those of real use");
+    cli_wrong_use(c, "%s is needed: samples that look like those of real use", option);
     return status;
   }
   *wrong_use = !numbers(c, "--mean", false, &mean, &options.n_mean) || !numbers(c, "--std", true, &std, &options.n_std) ||
@@ -65,7 +65,7 @@ intact_status cli_open_data(cli *c, const intact_graph *graph, intact_data **dat
   if (!*wrong_use) {
     options.mean = mean;
     options.std = std;
-    status = intact_data_open(c->context, cli_get(c, "--data"), graph, &options, data);
+    status = intact_data_open(c->context, cli_get(c, option), graph, &options, data);
   }
   free(mean);
   free(std);

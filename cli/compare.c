@@ -31,7 +31,7 @@ static int compare(cli *c, const intact_graph *a, const intact_graph *b) {
   intact_data *data = NULL;
   intact_report *report = NULL;
   bool wrong_use;
-  intact_status status = cli_open_data(c, a, &data, &wrong_use);
+  intact_status status = cli_open_data(c, a, "--data", &data, &wrong_use);
   if (wrong_use) return CLI_WRONG_USE;
   if (status == INTACT_OK) status = intact_compare(a, engine_a, b, engine_b, data, intact_data_count(data), &report);
   intact_data_close(data);

@@ -19,7 +19,7 @@ static int evaluate(cli *c, const intact_graph *graph) {
   if (!cli_engine(c, graph, &engine) || !cli_int(c, "--batch", 32, 1, 1 << 20, &batch)) return CLI_WRONG_USE;
   intact_data *data = NULL;
   intact_tensor *labels = NULL;
-  intact_status status = cli_open_data(c, graph, &data, &wrong_use);
+  intact_status status = cli_open_data(c, graph, "--data", &data, &wrong_use);
   if (wrong_use) return CLI_WRONG_USE;
   const char *labels_path = cli_get(c, "--labels");
   if (status == INTACT_OK && labels_path) status = intact_labels_read(c->context, labels_path, &labels);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "intact/comm.h"
 
 #define INTACT_VERB(name) extern const intact_verb intact_verb_##name;
 #include "verbs.def"
@@ -172,7 +173,8 @@ static int parse(cli *c, int argc, char **argv) {
 }
 
 static void show_progress(void *user, const char *what, int64_t done, int64_t total) {
-  (void)user;
+  const cli *c = user;
+  if (c->silent) return;
   enum { WIDTH = 32 };
   const int filled = total > 0 ? (int)((double)done / (double)total * WIDTH) : 0;
   fprintf(stderr, "\r%-12s [%-*.*s] %lld/%lld ", what, WIDTH, filled, "################################", (long long)done,
@@ -185,7 +187,8 @@ static int make_context(cli *c) {
   intact_context_options options = intact_context_default_options();
   int64_t threads, seed;
   if (!cli_int(c, "--threads", 0, 1, 1024, &threads) || !cli_int(c, "--seed", 0, 0, INT64_MAX, &seed)) return CLI_WRONG_USE;
-  options.threads = (int)threads;
+  options.threads = threads == 0 && intact_comm_started() > 1 ? 1 : (int)threads;
+  options.progress_user = c;
   options.seed = (uint64_t)seed;
   const char *isa = cli_get(c, "--isa");
   if (!isa) isa = getenv("INTACT_ISA");
@@ -202,10 +205,15 @@ static int make_context(cli *c) {
   return 0;
 }
 
-static int needed_arguments(const intact_verb *verb) {
-  int n = 0;
-  for (const char *at = verb->arguments; *at; at++) n += *at != ' ' && (at == verb->arguments || at[-1] == ' ');
-  return n;
+/* How many positional arguments a verb takes; those in brackets may be left out. */
+static bool takes_arguments(const intact_verb *verb, int given) {
+  int all = 0, needed = 0;
+  for (const char *at = verb->arguments; *at; at++) {
+    if (*at == ' ' || (at != verb->arguments && at[-1] != ' ')) continue;
+    all++;
+    needed += *at != '[';
+  }
+  return given >= needed && given <= all;
 }
 
 static int call(cli *c, int argc, char **argv) {
@@ -219,14 +227,14 @@ static int call(cli *c, int argc, char **argv) {
     cli_print_help(stdout, c->verb);
     return CLI_DONE;
   }
-  if (c->n_positional != needed_arguments(c->verb))
+  if (!takes_arguments(c->verb, c->n_positional))
     return cli_wrong_use(c, "%d arguments given, needed: intact %s %s; 'intact %s --help' tells more", c->n_positional,
                          c->verb->name, c->verb->arguments, c->verb->name);
   code = make_context(c);
   if (code) return code;
   c->result = json_object();
   code = c->verb->run(c);
-  if (code == CLI_DONE && c->json) {
+  if (code == CLI_DONE && c->json && !c->silent) {
     json_dumpf(c->result, stdout, JSON_INDENT(1) | JSON_ENSURE_ASCII);
     fputc('\n', stdout);
   }
@@ -256,6 +264,7 @@ int main(int argc, char **argv) {
   const int code = call(&c, argc, argv);
   json_decref(c.result);
   json_decref(c.config_values);
+  if (c.context) intact_comm_leave(c.context, code != CLI_DONE);
   intact_context_destroy(c.context);
   return code;
 }

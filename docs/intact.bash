@@ -2,12 +2,13 @@
 _intact() {
   local verb=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} words=
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'inspect quantize run eval compare bench export ops kernels quantizers observers passes formats help --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'inspect quantize train run eval compare bench export ops kernels quantizers observers passes formats help --help --version' -- "$current"))
     return
   fi
   case $verb in
     inspect) words='--stage ' ;;
     quantize) words='--data --labels -o --samples --batch --mean --std --quantizer --observer --weight-observer --activations --weights --io --keep-float --no-equalize --no-bias-correction ' ;;
+    train) words='--data --labels -o --from-scratch --weights --test-data --test-labels --float --samples --batch --mean --std --epochs --lr --optimizer --momentum --weight-decay --schedule --schedule-by --clip-norm --label-smoothing --augment --distill --distill-weight --distill-temperature --bits-weights --bits-activations --method --activations --per-tensor --keep-float --learn-scales-at --fake-quantize-at --freeze-observers-at --freeze-batch-norm-at --checkpoint --checkpoint-steps --resume --report --log ' ;;
     run) words='--input --output --engine ' ;;
     eval) words='--data --labels --samples --batch --mean --std --engine ' ;;
     compare) words='--data --samples --mean --std --engine-a --engine-b ' ;;

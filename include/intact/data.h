@@ -30,6 +30,8 @@ INTACT_API void intact_data_close(intact_data *data); /* takes NULL */
 INTACT_API int64_t intact_data_count(const intact_data *data);
 /* Samples first .. first+count-1 as one tensor per graph input, owned by the caller. */
 INTACT_API intact_status intact_data_batch(intact_data *data, int64_t first, int64_t count, intact_tensor **inputs);
+/* The samples with these numbers, in this order (numbers may repeat). */
+INTACT_API intact_status intact_data_gather(intact_data *data, int64_t count, const int64_t *samples, intact_tensor **inputs);
 /* Labels (IDX, .npy, or the only tensor of a .safetensors file) as s64 [n]. */
 INTACT_API intact_status intact_labels_read(intact_context *context, const char *path, intact_tensor **labels);
 

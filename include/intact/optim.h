@@ -66,7 +66,7 @@ typedef struct intact_scheduler_options {
   double power;                 /* PolynomialLR */
   double (*lambda)(void *user, int64_t step); /* LambdaLR: factor of the start value */
   void *user;
-  double max_lr, pct_start, div_factor, final_div_factor; /* OneCycleLR; max_lr also CyclicLR */
+  double max_lr, pct_start, div_factor, final_div_factor; /* OneCycleLR (max_lr 0: each group's own rate); max_lr also CyclicLR */
   int64_t total_steps;
   bool three_phase, linear;     /* OneCycleLR: linear instead of cosine */
   bool cycle_momentum;          /* OneCycleLR CyclicLR */

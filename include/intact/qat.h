@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* Other widths than the rest: layers whose node names match the pattern (* and ?). The first match counts. */
+/* Other widths than the rest: layers whose node names match the pattern (* and ?). Of each kind the first match that names one
+   counts. */
 typedef struct intact_qat_bits {
   const char *pattern;
   int activation_bits, weight_bits; /* 2 to 8, 0: as the rest */

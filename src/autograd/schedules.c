@@ -97,15 +97,14 @@ static point at_lambda(const options *o, double start, int64_t step) { return ra
 static const char *check_lambda(const options *o) { return o->lambda ? NULL : "a function (lambda) is needed"; }
 const intact_scheduler_row intact__scheduler_lambda = {"LambdaLR", {.gamma = 1}, check_lambda, at_lambda};
 
-/* Up to max_lr, down to the start, and on to nearly nothing; the momentum the other way round. */
+/* Up to max_lr, down again, and on to nearly nothing; the momentum the other way round. */
 static point at_one_cycle(const options *o, double start, int64_t step) {
-  (void)start;
-  const double low = o->max_lr / o->div_factor, lowest = low / o->final_div_factor, last = (double)o->total_steps - 1;
+  const double top = o->max_lr > 0 ? o->max_lr : start, low = top / o->div_factor, lowest = low / o->final_div_factor, last = (double)o->total_steps - 1;
   const double up = o->pct_start * (double)o->total_steps;
   const struct phase {
     double end, lr[2], momentum[2];
-  } phases[3] = {{up - 1, {low, o->max_lr}, {o->max_momentum, o->base_momentum}},
-                 {o->three_phase ? 2 * up - 2 : last, {o->max_lr, o->three_phase ? low : lowest}, {o->base_momentum, o->max_momentum}},
+  } phases[3] = {{up - 1, {low, top}, {o->max_momentum, o->base_momentum}},
+                 {o->three_phase ? 2 * up - 2 : last, {top, o->three_phase ? low : lowest}, {o->base_momentum, o->max_momentum}},
                  {last, {low, lowest}, {o->max_momentum, o->max_momentum}}};
   const int n = o->three_phase ? 3 : 2;
   int i = 0;
@@ -117,7 +116,7 @@ static point at_one_cycle(const options *o, double start, int64_t step) {
                  o->cycle_momentum ? p->momentum[1] + (p->momentum[0] - p->momentum[1]) * left : NAN};
 }
 static const char *check_one_cycle(const options *o) {
-  if (!(o->max_lr > 0)) return "max_lr is above 0";
+  if (!(o->max_lr >= 0)) return "max_lr is above 0, or 0 for the learning rate that each group starts with";
   if (o->total_steps < 1) return "total_steps is at least 1";
   if (!(o->pct_start >= 0 && o->pct_start <= 1)) return "pct_start is between 0 and 1";
   return o->div_factor > 0 && o->final_div_factor > 0 ? NULL : "div_factor and final_div_factor are above 0";

@@ -95,7 +95,7 @@ static const intact_data_part *find_part(const intact_data *data, int64_t sample
 
 /* `count` samples of a part from its sample `first` on, into sample `at` of each batch tensor. */
 static intact_status fill(intact_data *data, const intact_data_part *part, int64_t first, int64_t count,
-                          intact_tensor **batch, int64_t at) {
+                          intact_tensor **batch, int64_t at, bool forget) {
   if (part->is_picture) {
     intact_tensor *pixels;
     INTACT_TRY(intact__tensor_create_raw(data->context, INTACT_U8, data->inputs[0].rank, data->inputs[0].dims, &pixels));
@@ -109,7 +109,7 @@ static intact_status fill(intact_data *data, const intact_data_part *part, int64
     INTACT_TRY(intact__samples_tensor(data, part, i, &tensor));
     INTACT_TRY(intact__normalise(data, i, tensor, first, count, batch[i], at));
     const int64_t elements = intact__samples_elements(&data->inputs[i]);
-    intact__tensor_forget(tensor, first * elements, count * elements);
+    if (forget) intact__tensor_forget(tensor, first * elements, count * elements);
   }
   return INTACT_OK;
 }
@@ -133,28 +133,26 @@ static intact_status finish(const intact_data_input *input, intact_tensor **tens
   return INTACT_OK;
 }
 
-static intact_status read_batch(intact_data *data, int64_t first, int64_t count, intact_tensor **batch) {
+/* Samples first .. first+count-1, or (samples not NULL) those numbered there. */
+static intact_status read_batch(intact_data *data, int64_t first, int64_t count, const int64_t *samples, intact_tensor **batch) {
   for (int i = 0; i < data->n_inputs; i++) INTACT_TRY(make_batch(data, &data->inputs[i], count, &batch[i]));
   for (int64_t done = 0; done < count;) {
-    const intact_data_part *part = find_part(data, first + done);
-    const int64_t within = first + done - part->first, left = part->count - within;
-    const int64_t take = left < count - done ? left : count - done;
-    INTACT_TRY(fill(data, part, within, take, batch, done));
+    const int64_t sample = samples ? samples[done] : first + done;
+    const intact_data_part *part = find_part(data, sample);
+    const int64_t within = sample - part->first, left = part->count - within;
+    const int64_t take = samples ? 1 : left < count - done ? left : count - done;
+    INTACT_TRY(fill(data, part, within, take, batch, done, !samples));
     done += take;
   }
   for (int i = 0; i < data->n_inputs; i++) INTACT_TRY(finish(&data->inputs[i], &batch[i]));
   return INTACT_OK;
 }
 
-intact_status intact_data_batch(intact_data *data, int64_t first, int64_t count, intact_tensor **inputs) {
+static intact_status give_batch(intact_data *data, int64_t first, int64_t count, const int64_t *samples, intact_tensor **inputs) {
   intact_context *context = data->context;
-  if (first < 0 || count < 1 || first > data->count || count > data->count - first) {
-    INTACT_FAIL(context, OUT_OF_RANGE, data->path, "samples %" PRId64 " to %" PRId64 " of a data set with %" PRId64, first,
-                first + count - 1, data->count);
-  }
   intact_tensor **batch = intact__alloc_zeroed(context, (size_t)data->n_inputs, sizeof(intact_tensor *));
   if (!batch) return intact__no_memory(context, (size_t)data->n_inputs * sizeof(intact_tensor *));
-  intact_status status = read_batch(data, first, count, batch);
+  intact_status status = read_batch(data, first, count, samples, batch);
   for (int i = 0; i < data->n_inputs; i++) {
     if (status == INTACT_OK) {
       inputs[i] = batch[i];
@@ -164,6 +162,23 @@ intact_status intact_data_batch(intact_data *data, int64_t first, int64_t count,
   }
   intact__free(context, batch);
   return status;
+}
+
+intact_status intact_data_batch(intact_data *data, int64_t first, int64_t count, intact_tensor **inputs) {
+  if (first < 0 || count < 1 || first > data->count || count > data->count - first) {
+    INTACT_FAIL(data->context, OUT_OF_RANGE, data->path, "samples %" PRId64 " to %" PRId64 " of a data set with %" PRId64, first,
+                first + count - 1, data->count);
+  }
+  return give_batch(data, first, count, NULL, inputs);
+}
+
+intact_status intact_data_gather(intact_data *data, int64_t count, const int64_t *samples, intact_tensor **inputs) {
+  if (count < 1) INTACT_FAIL(data->context, OUT_OF_RANGE, data->path, "%" PRId64 " samples; at least one is needed", count);
+  for (int64_t i = 0; i < count; i++) {
+    if (samples[i] >= 0 && samples[i] < data->count) continue;
+    INTACT_FAIL(data->context, OUT_OF_RANGE, data->path, "sample %" PRId64 " of a data set with %" PRId64, samples[i], data->count);
+  }
+  return give_batch(data, 0, count, samples, inputs);
 }
 
 intact_status intact_labels_read(intact_context *context, const char *path, intact_tensor **labels) {

@@ -29,19 +29,26 @@ static void narrow_wish(intact_wish *wish, int bits) {
   if (bits > 0 && bits < 8 && wish->kind == INTACT_WISH_OWN) narrow(&wish->spec, bits);
 }
 
-static void narrow_node(const intact_node *node, const intact_qat_options *options) {
-  int activation = options->activation_bits, weight = options->weight_bits;
+/* The widths of a node: for each kind the first pattern that matches and says something of it, else that of the network. */
+static void widths_of(const intact_node *node, const intact_qat_options *options, int *activation, int *weight) {
+  *activation = *weight = 0;
   for (int i = 0; i < options->n_bits; i++) {
     if (!intact__glob(options->bits[i].pattern, node->name)) continue;
-    if (options->bits[i].activation_bits) activation = options->bits[i].activation_bits;
-    if (options->bits[i].weight_bits) weight = options->bits[i].weight_bits;
-    break;
+    if (!*activation) *activation = options->bits[i].activation_bits;
+    if (!*weight) *weight = options->bits[i].weight_bits;
   }
+  if (!*activation) *activation = options->activation_bits;
+  if (!*weight) *weight = options->weight_bits;
+}
+
+static void narrow_node(const intact_node *node, const intact_qat_options *options) {
+  int activation, weight;
+  widths_of(node, options, &activation, &weight);
   for (int i = 0; i < node->n_operands; i++) {
     const bool constant = node->operands[i] && node->operands[i]->constant;
     narrow_wish(&node->annotation->operands[i], constant ? weight : activation);
   }
-  for (int r = 0; r < node->n_results; r++) narrow_wish(&node->annotation->results[r], options->activation_bits);
+  for (int r = 0; r < node->n_results; r++) narrow_wish(&node->annotation->results[r], activation);
 }
 
 static intact_status narrow_all(intact_graph *graph, const intact_qat_options *options) {

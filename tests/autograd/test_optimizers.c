@@ -129,7 +129,7 @@ static void schedules_refuse_and_resume(void **state) {
   intact_scheduler_options options;
   intact_scheduler *a = NULL, *b;
   assert_int_equal(intact_scheduler_create(optimizer, "NoSuch", NULL, &a), INTACT_WRONG_USE);
-  assert_int_equal(intact_scheduler_create(optimizer, "OneCycleLR", NULL, &a), INTACT_OUT_OF_RANGE); /* max_lr */
+  assert_int_equal(intact_scheduler_create(optimizer, "OneCycleLR", NULL, &a), INTACT_OUT_OF_RANGE); /* total_steps */
   assert_int_equal(intact_scheduler_default_options(c, "OneCycleLR", &options), INTACT_OK);
   assert_int_equal(intact_scheduler_set_option(c, &options, "max_lr", "1"), INTACT_OK);
   assert_int_equal(intact_scheduler_set_option(c, &options, "total_steps", "2"), INTACT_OK);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be wrong with a training: found before it starts; and where a number first went out of hand. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "train/trainer.h"
+
+static intact_status check_numbers(const intact_trainer *t) {
+  const intact_train_options *o = t->options;
+  if (o->epochs < 1) INTACT_FAIL(t->context, OUT_OF_RANGE, "", "%lld epochs; at least 1 is needed", (long long)o->epochs);
+  if (o->batch < 1 || o->batch > t->samples) {
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "batches of %lld samples, but there are %lld; give a batch of 1 to %lld",
+                (long long)o->batch, (long long)t->samples, (long long)t->samples);
+  }
+  if (o->batch < t->ranks) {
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "batches of %lld samples for %d processes; give at least one sample to each",
+                (long long)o->batch, t->ranks);
+  }
+  if (!(o->label_smoothing >= 0 && o->label_smoothing < 1) || !(o->clip_norm >= 0)) {
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "label smoothing %g and clipping to a norm of %g; the first is at least 0 and below 1, "
+                "the second not below 0", o->label_smoothing, o->clip_norm);
+  }
+  if (o->teacher && (!(o->distill_weight > 0 && o->distill_weight <= 1) || !(o->distill_temperature > 0))) {
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "a teacher with weight %g and temperature %g; the weight is above 0 and at most 1, the "
+                "temperature above 0", o->distill_weight, o->distill_temperature);
+  }
+  if (o->augment_shift < 0) INTACT_FAIL(t->context, OUT_OF_RANGE, "", "shifts of %d pixels", o->augment_shift);
+  const intact_value *x = t->graph->inputs[0];
+  if ((o->augment_shift > 0 || o->augment_flip) && (x->rank != 4 || x->dtype != INTACT_F32)) {
+    INTACT_FAIL(t->context, WRONG_USE, x->name, "only float pictures [n, channels, height, width] can be shifted and mirrored");
+  }
+  return INTACT_OK;
+}
+
+static intact_status check_labels(const intact_trainer *t, const intact_tensor *labels, int64_t samples, const char *what) {
+  if (labels->dtype != INTACT_S64 || labels->rank != 1 || labels->count < samples) {
+    INTACT_FAIL(t->context, SIZE_MISMATCH, "", "%lld %s for %lld samples; give one whole number for each", (long long)labels->count,
+                what, (long long)samples);
+  }
+  for (int64_t i = 0; i < samples; i++) {
+    const int64_t label = ((const int64_t *)labels->data)[i];
+    if (label >= 0 && label < t->classes) continue;
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "%s: %lld of sample %lld is outside of 0..%lld, the network's classes", what,
+                (long long)label, (long long)i, (long long)t->classes - 1);
+  }
+  return INTACT_OK;
+}
+
+static intact_status check_output(intact_trainer *t) {
+  char text[160];
+  const intact_value *y = t->graph->n_outputs > 0 ? t->graph->outputs[0] : NULL;
+  if (!y || y->dtype != INTACT_F32 || y->rank != 2 || y->dims[1] < 2) {
+    INTACT_FAIL(t->context, TYPE_MISMATCH, y ? y->name : "", "the first output is %s; a classifier gives f32 [samples, classes]",
+                y ? intact__shape_text(y->rank, y->dims, text) : "not there");
+  }
+  t->classes = y->dims[1];
+  if (!t->options->teacher) return INTACT_OK;
+  const intact_graph *teacher = t->options->teacher;
+  const intact_value *other = teacher->n_outputs > 0 ? teacher->outputs[0] : NULL;
+  if (teacher->n_inputs != t->graph->n_inputs || !other || other->rank != 2 || other->dims[1] != y->dims[1]) {
+    INTACT_FAIL(t->context, SIZE_MISMATCH, teacher->name, "the teacher has other inputs or another number of classes than the network");
+  }
+  return INTACT_OK;
+}
+
+/* ---- gradients ---- */
+/* Values that depend on what is learned. */
+static void mark_dependent(const intact_trainer *t, bool *depends) {
+  for (int i = 0; i < intact_trainable_count(t->trainable); i++) {
+    const intact_value *value = intact__graph_find_value(t->graph, intact_trainable_name(t->trainable, i));
+    depends[value->id] = intact_variable_requires_grad(intact_trainable_parameter(t->trainable, i));
+  }
+  for (const intact_node *node = t->graph->first; node; node = node->next) {
+    bool any = false;
+    for (int i = 0; i < node->n_operands; i++) any = any || (node->operands[i] && depends[node->operands[i]->id]);
+    for (int i = 0; i < node->n_results; i++) depends[node->results[i]->id] = any;
+  }
+}
+
+static intact_status list_obstacles(const intact_trainer *t, const bool *depends, bool *needed) {
+  intact_text list;
+  int n = 0;
+  intact__text_init(&list, t->context);
+  needed[t->graph->outputs[0]->id] = true;
+  for (const intact_node *node = t->graph->last; node; node = node->prev) {
+    bool reached = false;
+    for (int i = 0; i < node->n_results; i++) reached = reached || (needed[node->results[i]->id] && depends[node->results[i]->id]);
+    if (!reached) continue;
+    if (node->op->grad == intact__grad_none) {
+      if (n++ < 10) intact__text_add(&list, "%s%s (%s)", n > 1 ? ", " : "", node->name, node->op->name);
+      continue;
+    }
+    for (int i = 0; i < node->n_operands; i++) {
+      if (node->operands[i]) needed[node->operands[i]->id] = true;
+    }
+  }
+  const intact_status status =
+      n == 0 ? INTACT_OK
+             : intact__fail(t->context, INTACT_UNSUPPORTED_OP, t->graph->name, __FILE__, __LINE__,
+                            "%d nodes between what is trained and the output have no gradient: %s%s; train what comes behind them, "
+                            "or replace them", n, list.data ? list.data : "", n > 10 ? " ..." : "");
+  intact__text_fini(&list);
+  return status;
+}
+
+static intact_status check_gradients(const intact_trainer *t) {
+  if (t->n_learned == 0) INTACT_FAIL(t->context, WRONG_USE, t->graph->name, "the network has no parameters to train");
+  bool *marks = intact__alloc_zeroed(t->context, 2 * t->graph->n_values, sizeof *marks);
+  if (!marks) return intact__no_memory(t->context, 2 * t->graph->n_values);
+  mark_dependent(t, marks);
+  const intact_status status = list_obstacles(t, marks, marks + t->graph->n_values);
+  intact__free(t->context, marks);
+  return status;
+}
+
+/* ---- the rest ---- */
+static intact_status check_folder(const intact_trainer *t) {
+  const char *folder = t->options->checkpoint;
+  struct stat info;
+  if (!folder) return INTACT_OK;
+  if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    INTACT_FAIL(t->context, IO, folder, "can't make folder '%s' for checkpoints: %s", folder, strerror(errno));
+  }
+  if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
+    INTACT_FAIL(t->context, IO, folder, "'%s' is no folder; checkpoints need one", folder);
+  }
+  return INTACT_OK;
+}
+
+intact_status intact__train_check(intact_trainer *t) {
+  if (t->graph->n_inputs < 1) INTACT_FAIL(t->context, WRONG_USE, t->graph->name, "the network has no input to train with");
+  INTACT_TRY(check_numbers(t));
+  INTACT_TRY(check_output(t));
+  INTACT_TRY(check_labels(t, t->labels, t->samples, "labels"));
+  if (t->options->test) {
+    if (!t->options->test_labels) INTACT_FAIL(t->context, WRONG_USE, "", "test samples without labels");
+    INTACT_TRY(check_labels(t, t->options->test_labels, intact_data_count(t->options->test), "test labels"));
+  }
+  INTACT_TRY(check_gradients(t));
+  return check_folder(t);
+}
+
+/* ---- numbers that are not finite ---- */
+typedef struct hunt {
+  const intact_value *found;
+} hunt;
+
+static bool is_finite(const intact_tensor *tensor) {
+  if (tensor->dtype != INTACT_F32) return true;
+  for (int64_t i = 0; i < tensor->count; i++) {
+    if (!isfinite(intact__f32(tensor)[i])) return false;
+  }
+  return true;
+}
+
+static intact_status look(void *user, const intact_value *value, const intact_tensor *tensor) {
+  hunt *h = user;
+  if (!h->found && value->producer && !is_finite(tensor)) h->found = value;
+  return INTACT_OK;
+}
+
+intact_status intact__train_not_finite(intact_trainer *t, double loss) {
+  const int n = t->graph->n_inputs, m = t->graph->n_outputs;
+  intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)(n + m), sizeof *tensors);
+  if (!tensors) return intact__no_memory(t->context, 0);
+  hunt h = {NULL};
+  const char *bad_input = NULL;
+  for (int i = 0; i < n; i++) {
+    tensors[i] = intact_variable_tensor(t->inputs[i]);
+    if (!is_finite(tensors[i])) bad_input = t->graph->inputs[i]->name;
+  }
+  const intact_interp_options options = {.fast = true, .tap = look, .tap_user = &h};
+  if (intact__interpret(t->graph, (const intact_tensor *const *)tensors, &options, tensors + n) == INTACT_OK) {
+    for (int i = 0; i < m; i++) intact_tensor_destroy(tensors[n + i]);
+  }
+  intact__free(t->context, tensors);
+  char where[300] = "the loss itself is the first such value";
+  if (h.found) {
+    snprintf(where, sizeof where, "the first layer with such a value is %s (%s)", h.found->producer->name,
+             h.found->producer->op->name);
+  }
+  if (bad_input) snprintf(where, sizeof where, "input %s of this batch holds such values already", bad_input);
+  INTACT_FAIL(t->context, INVALID_VALUE, h.found ? h.found->producer->name : "",
+              "step %lld (epoch %lld): the loss is %g; %s. Try a smaller learning rate or clipping%s", (long long)t->step,
+              (long long)t->epoch + 1, loss, where,
+              t->options->checkpoint ? "; the last checkpoint is as it was before" : "");
+}

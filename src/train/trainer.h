@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside view of a training. */
+#ifndef INTACT_TRAIN_TRAINER_H
+#define INTACT_TRAIN_TRAINER_H
+
+#include "graph/graph.h"
+#include "intact/train.h"
+
+typedef struct intact_trainer {
+  intact_context *context;
+  intact_graph *graph;
+  intact_data *data;
+  const intact_tensor *labels;
+  const intact_train_options *options;
+  int64_t samples, classes, steps_per_epoch;
+  int rank, ranks; /* of the machines that train together */
+
+  intact_trainable *trainable;
+  intact_variable **inputs, **outputs; /* of the graph; NULL between steps */
+  int n_learned;
+  intact_variable **learned;           /* parameters that require gradients; not held */
+  intact_tensor **gradients;           /* theirs in this step; NULL: none */
+  intact_optimizer *optimizer;
+  intact_scheduler *scheduler; /* NULL: none */
+  intact_generator *generator; /* order of the samples */
+  int64_t *order;              /* samples */
+
+  /* Where the training is. */
+  int64_t epoch, step_of_epoch, step;
+  uint8_t epoch_start[INTACT_GENERATOR_STATE_BYTES]; /* the generator before the epoch's order was drawn */
+  double loss_sum;                                   /* this epoch, over samples */
+  int64_t correct, seen;
+  intact_train_log log;
+  size_t epochs_capacity, losses_capacity, events_capacity;
+} intact_trainer;
+
+/* checks.c: all that can be wrong beforehand. */
+intact_status intact__train_check(intact_trainer *t);
+/* The failure for a loss that is not finite: names the step and the first layer with such a value. */
+intact_status intact__train_not_finite(intact_trainer *t, double loss);
+
+/* train_step.c */
+intact_status intact__train_step(intact_trainer *t);
+/* Accuracy in percent of the graph as it is, over all of `data`. */
+intact_status intact__train_accuracy(intact_trainer *t, intact_data *data, const intact_tensor *labels, double *accuracy);
+/* Samples of the batch at hand that this rank takes, into samples[]. */
+int64_t intact__train_share(const intact_trainer *t, int64_t *samples);
+
+/* augment.c: shifts and mirrors pictures [n, channels, height, width]; sample i by draws that depend on seed, epoch and ids[i]. */
+intact_status intact__augment(const intact_trainer *t, intact_tensor *pictures, const int64_t *ids);
+
+/* checkpoint.c */
+intact_status intact__checkpoint_write(intact_trainer *t);
+/* *found false: there is none. */
+intact_status intact__checkpoint_read(intact_trainer *t, bool *found);
+
+/* trainer.c */
+intact_status intact__train_event(intact_trainer *t, const char *format, ...) INTACT_PRINTF(2, 3);
+intact_status intact__train_draw_order(intact_trainer *t);
+
+#endif
