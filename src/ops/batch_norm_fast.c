@@ -90,9 +90,8 @@ static void forward_channels(void *user, int64_t begin, int64_t end) {
       float *y = k->y + (x - k->x);
       for (int64_t i = 0; i < k->plane; i++) y[i] = (x[i] - shift) * factor + rest;
     }
-    double keep = k->training ? 1 - k->momentum : 1, take = k->training ? k->momentum : 0;
-    if (k->new_mean != NULL) k->new_mean[c] = take == 0 ? k->mean[c] : (float)(keep * k->mean[c] + take * h.mean);
-    if (k->new_var != NULL) k->new_var[c] = take == 0 ? k->var[c] : (float)(keep * k->var[c] + take * (h.var * n / (n - 1)));
+    if (k->new_mean != NULL) k->new_mean[c] = k->training ? intact__running(k->mean[c], h.mean, k->momentum) : k->mean[c];
+    if (k->new_var != NULL) k->new_var[c] = k->training ? intact__running(k->var[c], h.var * n / (n - 1), k->momentum) : k->var[c];
   }
 }
 

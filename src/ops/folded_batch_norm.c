@@ -171,7 +171,7 @@ static intact_status eval_folded(const intact_call *call) {
     for (int k = 0; k < 2 && k + 1 < call->n_results; k++) {
       const float old = intact__operand_f32(call, 3 + k)[c];
       const double seen = k ? f.var * (double)n / (double)(n - 1) : f.mean;
-      intact__f32(y[1 + k])[c] = training ? (float)((1 - momentum) * (double)old + momentum * seen) : old;
+      intact__f32(y[1 + k])[c] = training ? intact__running(old, seen, momentum) : old;
     }
   }
   return INTACT_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/fast.h"
+#include "ops/folded.h"
 #include "ops/layer.h"
 #include "ops/ops.h"
 
@@ -191,7 +192,7 @@ static void update_running(const intact_call *call, const sets *s, intact_tensor
     double new_values[2] = {mean, var * n / (n - 1)};
     for (int i = 0; i < 2 && i + 1 < call->n_results; i++) {
       float old = intact__operand_f32(call, 3 + i)[set];
-      intact__f32(results[1 + i])[set] = training ? (float)((1 - momentum) * old + momentum * new_values[i]) : old;
+      intact__f32(results[1 + i])[set] = training ? intact__running(old, new_values[i], momentum) : old;
     }
   }
 }

@@ -18,6 +18,7 @@ static inline void v_store(float *y, vf v) { _mm256_storeu_ps(y, v); }
 static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf v_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); } /* a * b - c, rounded once */
 static inline vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static inline vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }

@@ -3,6 +3,8 @@
 #ifndef INTACT_KERNELS_AFFINE_AFFINE_KERNELS_H
 #define INTACT_KERNELS_AFFINE_AFFINE_KERNELS_H
 
+#include <math.h>
+
 #include "kernels/affine/affine.h"
 #include "kernels/affine/fake_quantize.h"
 #include "kernels/affine/statistics.h"
@@ -44,7 +46,7 @@ static inline void intact__learnable_grad_one(float x, float dy, float *dx, cons
     *zero_lane += dy;
   } else {
     *dx = dy * 1.0f;
-    float error = intact__dequantize_one(q, p->scale, p->zero_point) - x;
+    float error = fmaf((float)(q - p->zero_point), p->scale, -x);
     float term = dy * error;
     *scale_lane += term * p->inverse;
   }

@@ -18,6 +18,7 @@ static inline void v_store(float *y, vf v) { vst1q_f32(y, v); }
 static inline vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
+static inline vf v_fms(vf a, vf b, vf c) { return vfmaq_f32(vnegq_f32(c), a, b); } /* a * b - c, rounded once */
 static inline vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf v_max(vf a, vf b) { return vmaxnmq_f32(a, b); } /* the number where one is NaN */
 static inline vf v_min(vf a, vf b) { return vminnmq_f32(a, b); }

@@ -111,7 +111,7 @@ void KERNEL(intact_learnablegrad_f32)(const float *x, const float *dy, float *dx
       vf q = v_rne(v_add(v_mul(value, inverse), zero));
       vm not_below = v_ge(q, low), above = v_gt(q, high), inside = v_and(not_below, v_le(q, high));
       v_store(dx + i + k * W, v_mul(d, v_one(inside)));
-      vf error = v_sub(v_mul(v_sub(q, zero), scale), value);
+      vf error = v_fms(v_sub(q, zero), scale, value);
       vf within = v_mul(v_mul(d, error), inverse), outside = v_mul(d, v_select(above, at_high, at_low));
       scale_sums[k] = v_add(scale_sums[k], v_select(inside, within, outside));
       zero_sums[k] = v_add(zero_sums[k], v_select(inside, none, d));

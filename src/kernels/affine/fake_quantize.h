@@ -12,7 +12,7 @@ void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const fl
                                       const intact_affine *p);
 
 /* Backward of learned qparams (PyTorch's _fake_quantize_learnable_*_backward): q = rne(f32(f32(x * inverse) + z)), the zero
-   point inside the rounding; in range: dx = dy, dscale += dy * (f32((q - z) * scale) - x) * inverse; else dx = dy * 0,
+   point inside the rounding; in range: dx = dy, dscale += dy * fma(q - z, scale, -x) * inverse; else dx = dy * 0,
    dscale += dy * (low or high - z), dzero += dy. NaN counts as below. The zero point is an integer within low..high.
 
    Order of addition, the same for every instruction set and thread count: blocks of INTACT_SUM_BLOCK elements; within a block

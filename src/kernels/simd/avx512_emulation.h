@@ -26,6 +26,16 @@ INTACT_EMULATE __m512 intact__cvtepi32_ps(__m512i a) {
   return _mm512_loadu_ps(out);
 }
 
+/* a * b - c, rounded once. */
+INTACT_EMULATE __m512 intact__fmsub_ps(__m512 a, __m512 b, __m512 c) {
+  float x[16], y[16], z[16];
+  memcpy(x, &a, sizeof x);
+  memcpy(y, &b, sizeof y);
+  memcpy(z, &c, sizeof z);
+  for (int i = 0; i < 16; i++) x[i] = fmaf(x[i], y[i], -z[i]);
+  return _mm512_loadu_ps(x);
+}
+
 /* Half to even; out of range and NaN give -2^31. */
 INTACT_EMULATE __m512i intact__cvtps_epi32(__m512 a) {
   float in[16];
@@ -106,6 +116,8 @@ INTACT_EMULATE __m128i intact__maskz_loadu_epi8_128(uint64_t mask, const void *f
   return a;
 }
 
+#undef _mm512_fmsub_ps
+#define _mm512_fmsub_ps intact__fmsub_ps
 #define _mm512_cvtepi32_ps intact__cvtepi32_ps
 #define _mm512_cvtps_epi32 intact__cvtps_epi32
 #define _mm512_cvttps_epi32 intact__cvttps_epi32
