@@ -73,38 +73,72 @@ intact_status intact__infer_output(intact_infer *infer, int other) {
               intact__shape_text(added->rank, added->dims, a), intact__shape_text(y->rank, y->dims, b));
 }
 
-/* ---- dynamic quantization ---- */
+/* ---- x ---- */
 
-intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine,
-                                       intact_dynamic *qparams, intact_tensor **steps) {
-  const bool qnnpack = engine == INTACT_ENGINE_QNNPACK;
+/* Dynamic quantization: u8 by the range of all of x. qnnpack: rne(fma(x, 1 / scale, zero point)), and no reduced range. */
+static intact_status quantize_dynamic(const intact_tensor *x, bool reduce_range, bool qnnpack, intact_codes *codes,
+                                      intact_tensor **made) {
   intact_min_max range = INTACT_MIN_MAX_START;
   double scale;
   if (x->count > 0) intact__min_max_array(intact__isa_set(x->context), intact__f32(x), x->count, &range);
   if (!(range.low <= range.high)) range.low = range.high = 0;
   intact__choose_qparams(INTACT_CHOOSE_ATEN, range.low, range.high, 0, reduce_range && !qnnpack ? 127 : 255, false, &scale,
-                         &qparams->zero_point);
-  qparams->scale = (float)scale;
-  const intact_affine grid = intact__affine(qparams->scale, qparams->zero_point, 0, 255);
-  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, steps));
+                         &codes->zero_point);
+  codes->scale = (float)scale;
+  const intact_affine grid = intact__affine(codes->scale, codes->zero_point, 0, 255);
+  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_U8, x->rank, x->dims, made));
+  codes->q = *made;
+  if (!qnnpack) {
+    intact__quantize_array(intact__isa_set(x->context), intact__f32(x), (*made)->data, INTACT_U8, x->count, &grid);
+    return INTACT_OK;
+  }
   for (int64_t i = 0; i < x->count; i++) {
-    const float v = intact__f32(x)[i];
-    const int64_t fused =
-        intact__clamp_s64(intact__round_s64((double)fmaf(v, grid.inverse, (float)grid.zero_point)), 0, 255);
-    intact__f32(*steps)[i] = (float)((qnnpack ? fused : intact__quantize_one(v, &grid)) - grid.zero_point);
+    const float v = fmaf(intact__f32(x)[i], grid.inverse, (float)grid.zero_point);
+    ((uint8_t *)(*made)->data)[i] = (uint8_t)intact__clamp_s64(intact__round_s64((double)v), 0, 255);
   }
   return INTACT_OK;
 }
 
-/* ---- the product ---- */
+static intact_status codes_of_x(const intact_call *call, intact_engine engine, intact_codes *codes, intact_tensor **made) {
+  const intact_qparams *qparams = intact__operand_qparams(call->node, 0);
+  if (qparams == NULL) {
+    const bool reduce_range = intact__attr_int(call->node, "reduce_range") != 0;
+    return quantize_dynamic(call->operands[0], reduce_range, engine == INTACT_ENGINE_QNNPACK, codes, made);
+  }
+  *codes = (intact_codes){call->operands[0], qparams->scale[0], qparams->zero_point[0]};
+  return INTACT_OK;
+}
+
+intact_status intact__sums(const intact_call *call, const intact_op *row, const intact_codes *x, const intact_tensor *bias,
+                           intact_tensor **sums) {
+  const float one = 1;
+  const intact_qparams grid = {.dtype = x->q->dtype,
+                               .quant_min = intact_dtype_min(x->q->dtype),
+                               .quant_max = intact_dtype_max(x->q->dtype),
+                               .axis = -1,
+                               .n = 1,
+                               .scale = &one,
+                               .zero_point = &x->zero_point};
+  intact_tensor *steps[2] = {NULL, NULL};
+  intact_status status = INTACT_OK;
+  INTACT_TRY_TO(done, intact__dequantize_tensor(x->q, &grid, &steps[0]));
+  INTACT_TRY_TO(done, intact__steps(call, 1, &steps[1]));
+  const intact_tensor *operands[3] = {steps[0], steps[1], bias};
+  status = intact__eval_as(call, row, 3, operands, sums);
+done:
+  intact_tensor_destroy(steps[0]);
+  intact_tensor_destroy(steps[1]);
+  return status;
+}
+
+/* ---- output stages ---- */
 
 typedef struct stage {
   const intact_call *call;
   const intact_product *product;
   const intact_op *post_op;
   intact_engine form; /* not X86 */
-  float x_scale;
-  int32_t x_zero;
+  intact_codes x;
   const intact_qparams *w;
   const intact_tensor *bias, *other;
   const intact_qparams *y; /* NULL: float result */
@@ -112,15 +146,21 @@ typedef struct stage {
 } stage;
 
 static float channel_scale(const stage *s, int64_t channel) {
-  return s->x_scale * s->w->scale[s->w->n == 1 ? 0 : channel % s->w->n];
+  return s->x.scale * s->w->scale[s->w->n == 1 ? 0 : channel % s->w->n];
 }
 
+/* Nothing but a bias and a relu between the sum and the rounding. */
+static bool is_plain(const stage *s) {
+  return s->other == NULL && (s->post_op == NULL || strcmp(s->post_op->name, "relu") == 0);
+}
+static bool is_on_x_grid(const stage *s) {
+  return s->product->requantize_x && s->y == NULL && is_plain(s);
+}
 static bool is_real_form(const stage *s) {
-  const bool relu = s->post_op == NULL || strcmp(s->post_op->name, "relu") == 0;
-  return s->form == INTACT_ENGINE_ONEDNN || s->y == NULL || s->other != NULL || !relu;
+  return !is_plain(s) || (!is_on_x_grid(s) && (s->form == INTACT_ENGINE_ONEDNN || s->y == NULL));
 }
 
-/* qnnpack's integer bias; added by the product itself, in double, before the sum becomes a float. */
+/* qnnpack's integer bias; added before the sum becomes a float. */
 static intact_status integer_bias(const stage *s, intact_tensor **bias) {
   *bias = NULL;
   if (s->bias == NULL) return INTACT_OK;
@@ -130,32 +170,37 @@ static intact_status integer_bias(const stage *s, intact_tensor **bias) {
   return INTACT_OK;
 }
 
-/* acc -> integers, zero point after the rounding. */
-static intact_status give_integers(const stage *s, const intact_tensor *acc) {
+/* acc -> integers of grid y, zero point after the rounding. */
+static void to_integers(const stage *s, const intact_tensor *acc, intact_tensor *q) {
   const bool qnnpack = s->form == INTACT_ENGINE_QNNPACK;
-  intact_tensor *q;
-  INTACT_TRY(intact__tensor_create_raw(s->call->context, s->y->dtype, acc->rank, acc->dims, &q));
-  const int64_t zero = s->y->zero_point[0];
-  const int64_t low = s->post_op != NULL && zero > s->y->quant_min ? zero : s->y->quant_min;
+  const int32_t zero = s->y->zero_point[0], quant_min = (int32_t)s->y->quant_min;
+  const int32_t low = s->post_op != NULL && zero > quant_min ? zero : quant_min;
+  const intact_round8 round = intact__round8(s->y->dtype == INTACT_S8, zero, low, (int32_t)s->y->quant_max);
   const float inverse = 1.0f / s->y->scale[0];
-  for (int64_t i = 0; i < acc->count; i++) {
-    const int64_t channel = i / s->inner % s->period;
-    const float aw = channel_scale(s, channel);
-    float t = intact__f32(acc)[i];
-    if (s->bias != NULL && !qnnpack) t += intact__f32(s->bias)[channel] / aw;
-    const float multiplier = qnnpack ? aw * inverse : aw / s->y->scale[0];
-    intact__tensor_set_s64(q, i, intact__affine_clamp(t * multiplier, (int32_t)zero, low, s->y->quant_max));
+  for (int64_t row = 0; row < acc->count / s->inner; row++) {
+    const int64_t channel = row % s->period;
+    const float aw = channel_scale(s, channel), multiplier = qnnpack ? aw * inverse : aw / s->y->scale[0];
+    const float offset = s->bias != NULL && !qnnpack ? intact__f32(s->bias)[channel] / aw : 0.0f;
+    const float *from = intact__f32(acc) + row * s->inner;
+    uint8_t *to = (uint8_t *)q->data + row * s->inner;
+    for (int64_t i = 0; i < s->inner; i++) to[i] = intact__round8_of(&round, (from[i] + offset) * multiplier);
   }
-  return intact__give_result(s->call, 0, s->y->dtype, q);
+}
+
+static intact_status give_integers(const stage *s, const intact_tensor *acc) {
+  intact_tensor *q;
+  INTACT_TRY(intact__call_result(s->call, 0, s->y->dtype, acc->rank, acc->dims, &q));
+  to_integers(s, acc, q);
+  return INTACT_OK;
 }
 
 /* acc -> real values in place: f32(f32(acc) * aw) + bias, + other. */
 static intact_status to_real(const stage *s, intact_tensor *acc) {
-  for (int64_t i = 0; i < acc->count; i++) {
-    const int64_t channel = i / s->inner % s->period;
-    float t = intact__f32(acc)[i] * channel_scale(s, channel);
-    if (s->bias != NULL) t += intact__f32(s->bias)[channel];
-    intact__f32(acc)[i] = t;
+  for (int64_t row = 0; row < acc->count / s->inner; row++) {
+    const int64_t channel = row % s->period;
+    const float aw = channel_scale(s, channel), bias = s->bias != NULL ? intact__f32(s->bias)[channel] : 0.0f;
+    float *t = intact__f32(acc) + row * s->inner;
+    for (int64_t i = 0; i < s->inner; i++) t[i] = t[i] * aw + bias;
   }
   if (s->other == NULL) return INTACT_OK;
   intact_tensor *real;
@@ -197,22 +242,19 @@ static intact_status give_real(const stage *s, intact_tensor *t) {
 }
 
 /* The dynamic convolutions: rounded to the grid of x and back. */
-static intact_status give_on_x_grid(stage *s, intact_tensor *acc) {
+static intact_status give_on_x_grid(const stage *s, const intact_tensor *acc) {
   const intact_qparams grid = {.dtype = INTACT_U8,
                                .quant_min = 0,
                                .quant_max = 255,
                                .axis = -1,
                                .n = 1,
-                               .scale = &s->x_scale,
-                               .zero_point = &s->x_zero};
-  intact_tensor *q = NULL, *y = NULL, **results = &q;
-  intact_call inner = *s->call;
-  inner.results = results;
-  inner.n_results = 1;
-  stage quantized = *s;
-  quantized.call = &inner;
-  quantized.y = &grid;
-  INTACT_TRY(give_integers(&quantized, acc));
+                               .scale = &s->x.scale,
+                               .zero_point = &s->x.zero_point};
+  intact_tensor *q, *y;
+  stage on_grid = *s;
+  on_grid.y = &grid;
+  INTACT_TRY(intact__tensor_create_raw(s->call->context, INTACT_U8, acc->rank, acc->dims, &q));
+  to_integers(&on_grid, acc, q);
   const intact_status status = intact__dequantize_tensor(q, &grid, &y);
   intact_tensor_destroy(q);
   INTACT_TRY(status);
@@ -224,7 +266,7 @@ static intact_status output(stage *s, intact_tensor **acc) {
   s->period = (*acc)->dims[axis] > 0 ? (*acc)->dims[axis] : 1;
   s->inner = intact__known_product((*acc)->dims, axis + 1, (*acc)->rank);
   if (s->inner == 0) s->inner = 1;
-  if (s->product->requantize_x && s->y == NULL) return give_on_x_grid(s, *acc);
+  if (is_on_x_grid(s)) return give_on_x_grid(s, *acc);
   if (!is_real_form(s)) return give_integers(s, *acc);
   INTACT_TRY(to_real(s, *acc));
   INTACT_TRY(apply_post_op(s, acc));
@@ -233,24 +275,8 @@ static intact_status output(stage *s, intact_tensor **acc) {
   return give_real(s, t);
 }
 
-static intact_status steps_of_x(stage *s, intact_tensor **x) {
-  const intact_node *node = s->call->node;
-  const intact_qparams *qparams = intact__operand_qparams(node, 0);
-  if (qparams != NULL) {
-    s->x_scale = qparams->scale[0];
-    s->x_zero = qparams->zero_point[0];
-    return intact__steps(s->call, 0, x);
-  }
-  const bool reduce = intact__attr_int(node, "reduce_range") != 0;
-  intact_dynamic dynamic;
-  INTACT_TRY(intact__quantize_dynamic(s->call->operands[0], reduce, s->product->engine, &dynamic, x));
-  s->x_scale = dynamic.scale;
-  s->x_zero = dynamic.zero_point;
-  return INTACT_OK;
-}
-
 intact_status intact__eval_product(const intact_call *call, const intact_product *product) {
-  intact_tensor *operands[3] = {NULL, NULL, NULL}, *acc = NULL;
+  intact_tensor *made = NULL, *bias = NULL, *acc = NULL;
   intact_status status = INTACT_OK;
   stage s = {.call = call,
              .product = product,
@@ -260,15 +286,14 @@ intact_status intact__eval_product(const intact_call *call, const intact_product
              .other = product->other >= 0 ? intact__operand(call, product->other) : NULL,
              .y = call->node->results[0]->qparams};
   INTACT_TRY_TO(done, post_op_of(call->context, call->node, &s.post_op));
-  INTACT_TRY_TO(done, steps_of_x(&s, &operands[0]));
-  INTACT_TRY_TO(done, intact__steps(call, 1, &operands[1]));
-  const bool on_grid = product->requantize_x && s.y == NULL;
-  if (product->engine == INTACT_ENGINE_QNNPACK && (on_grid || !is_real_form(&s)))
-    INTACT_TRY_TO(done, integer_bias(&s, &operands[2]));
-  INTACT_TRY_TO(done, intact__eval_as(call, product->row, 3, (const intact_tensor *const *)operands, &acc));
+  INTACT_TRY_TO(done, codes_of_x(call, product->engine, &s.x, &made));
+  if (product->engine == INTACT_ENGINE_QNNPACK && !is_real_form(&s))
+    INTACT_TRY_TO(done, integer_bias(&s, &bias));
+  INTACT_TRY_TO(done, product->sums(call, product->row, &s.x, bias, &acc));
   status = output(&s, &acc);
 done:
-  for (int i = 0; i < 3; i++) intact_tensor_destroy(operands[i]);
+  intact_tensor_destroy(made);
+  intact_tensor_destroy(bias);
   intact_tensor_destroy(acc);
   return status;
 }

@@ -85,29 +85,38 @@ intact_status intact__engine_of(intact_context *context, const intact_node *node
   }
 intact_status intact__infer_output(intact_infer *infer, int other);
 
-/* The product of quantized operands 0 (x; f32 without qparams: quantized by its own range) and 1 (w), row `product` in
-   steps: fbgemm   y = clamp(rne(f32(f32(acc) + f32(bias / aw)) * f32(aw / sy)) + zy)      aw = f32(sx * sw), one per channel
-   of `axis` qnnpack  y = clamp(rne(f32(acc + rne(f32(bias / aw))) * f32(aw * f32(1 / sy))) + zy) onednn   y =
-   clamp(rne(f32(t * f32(1 / sy)) + zy)), t = post_op(f32(f32(acc) * aw) + bias + other); float: t itself A post-op other
-   than relu and an operand `other` take the form onednn. requantize_x: the result of a product with dynamic x is quantized
-   with x's qparams and dequantized (PyTorch's dynamic convolutions). */
+/* Integers of operand 0 and their qparams: stored ones, or made by dynamic quantization. */
+typedef struct intact_codes {
+  const intact_tensor *q;
+  float scale;
+  int32_t zero_point;
+} intact_codes;
+
+/* f32(sum of (x - zx)(w - zw) + bias) by row `row`, operand 1 of the call being w; bias: whole numbers in f32, NULL: none.
+ */
+typedef intact_status (*intact_sums_fn)(const intact_call *call, const intact_op *row, const intact_codes *x,
+                                        const intact_tensor *bias, intact_tensor **sums);
+intact_status intact__sums(const intact_call *call, const intact_op *row, const intact_codes *x, const intact_tensor *bias,
+                           intact_tensor **sums);
+/* The same by the integer kernels; falls back on intact__sums where they have no form for it. */
+intact_status intact__sums_fast(const intact_call *call, const intact_op *row, const intact_codes *x,
+                                const intact_tensor *bias, intact_tensor **sums);
+
+/* The product of quantized operands 0 (x; f32 without qparams: quantized by its own range) and 1 (w):
+     fbgemm   y = clamp(rne(f32(f32(acc) + f32(bias / aw)) * f32(aw / sy)) + zy)      aw = f32(sx * sw), one per channel of
+   `axis` qnnpack  y = clamp(rne(f32(acc + rne(f32(bias / aw))) * f32(aw * f32(1 / sy))) + zy) onednn   y = clamp(rne(f32(t *
+   f32(1 / sy)) + zy)), t = post_op(f32(f32(acc) * aw) + bias + other); float: t itself A post-op other than relu and an
+   operand `other` take the form onednn. requantize_x: the result of a product with dynamic x is quantized with x's qparams
+   and dequantized (PyTorch's dynamic convolutions). */
 typedef struct intact_product {
   const intact_op *row;
   int axis;  /* of the channels, negative: from the end */
   int other; /* operand that is added, -1: none */
   intact_engine engine;
   bool requantize_x;
+  intact_sums_fn sums;
 } intact_product;
 intact_status intact__eval_product(const intact_call *call, const intact_product *product);
-
-/* Dynamic quantization: u8 by the range of all of x, as steps. qnnpack: rne(fma(x, 1 / scale, zero point)), and no reduced
- * range. */
-typedef struct intact_dynamic {
-  float scale;
-  int32_t zero_point;
-} intact_dynamic;
-intact_status intact__quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_engine engine,
-                                       intact_dynamic *qparams, intact_tensor **steps);
 
 /* Rows here: what all of them say. */
 #define INTACT_QUANTIZED_TRAITS                                                                                           \

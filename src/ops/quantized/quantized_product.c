@@ -29,18 +29,24 @@ static intact_status actual_engine(const intact_call *call, bool convolution, in
   return INTACT_OK;
 }
 
-static intact_status eval_linear(const intact_call *call) {
-  intact_product product = {.row = float_row(call->node), .axis = -1, .other = 3};
-  INTACT_TRY(actual_engine(call, false, &product.engine));
-  return intact__eval_product(call, &product);
-}
-
-static intact_status eval_conv(const intact_call *call) {
-  const bool dynamic = intact__operand_qparams(call->node, 0) == NULL;
-  intact_product product = {.row = float_row(call->node), .axis = 1, .other = 3, .requantize_x = dynamic};
-  INTACT_TRY(actual_engine(call, true, &product.engine));
-  return intact__eval_product(call, &product);
-}
+/* The evaluations of a kind of product, by the definition of the sums and by the integer kernels. */
+#define PRODUCT_EVAL(kind, axis_, other_, convolution)                                                     \
+  static intact_status kind##_by(const intact_call *call, intact_sums_fn sums) {                           \
+    const bool dynamic = intact__operand_qparams(call->node, 0) == NULL;                                   \
+    intact_product product = {.row = float_row(call->node), .axis = axis_, .other = other_, .sums = sums}; \
+    product.requantize_x = convolution && dynamic;                                                         \
+    INTACT_TRY(actual_engine(call, convolution, &product.engine));                                         \
+    return intact__eval_product(call, &product);                                                           \
+  }                                                                                                        \
+  static intact_status eval_##kind(const intact_call *call) {                                              \
+    return kind##_by(call, intact__sums);                                                                  \
+  }                                                                                                        \
+  static intact_status fast_##kind(const intact_call *call) {                                              \
+    return kind##_by(call, intact__sums_fast);                                                             \
+  }
+PRODUCT_EVAL(linear, -1, 3, false)
+PRODUCT_EVAL(conv, 1, 3, true)
+PRODUCT_EVAL(matmul, -1, -1, false)
 
 static int64_t product_macs(const intact_node *node) {
   return float_row(node)->macs(node);
@@ -60,6 +66,7 @@ const intact_op intact_op_quantized_linear = {
     .schema = {PRODUCT_OPERANDS, INTACT_ATTRS(INTACT_OUTPUT_ATTRS)},
     .infer = infer_product,
     .eval_f32 = eval_linear,
+    .eval_fast = fast_linear,
     INTACT_QUANTIZED_TRAITS,
     .macs = product_macs,
     .aliases = INTACT_ALIASES(
@@ -97,6 +104,7 @@ const intact_op intact_op_quantized_linear = {
                               INTACT_INTS_ATTR("dilation", R, 1), INTACT_INT_ATTR("groups", 1), INTACT_OUTPUT_ATTRS)}, \
       .infer = infer_product,                                                                                          \
       .eval_f32 = eval_conv,                                                                                           \
+      .eval_fast = fast_conv,                                                                                          \
       INTACT_QUANTIZED_TRAITS,                                                                                         \
       .macs = product_macs,                                                                                            \
       .aliases = INTACT_ALIASES(__VA_ARGS__),                                                                          \
@@ -118,6 +126,7 @@ CONV_ROW(3, CONV_NAMES(3))
                               INTACT_INT_ATTR("groups", 1), INTACT_OUTPUT_ATTRS)},                                      \
       .infer = infer_product,                                                                                           \
       .eval_f32 = eval_conv,                                                                                            \
+      .eval_fast = fast_conv,                                                                                           \
       INTACT_QUANTIZED_TRAITS,                                                                                          \
       .macs = product_macs,                                                                                             \
       .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::conv_transpose" #R "d",                                    \
@@ -139,12 +148,6 @@ static intact_status infer_matmul(intact_infer *infer) {
   return intact__twin_infer(infer, float_row(infer->node), 2);
 }
 
-static intact_status eval_matmul(const intact_call *call) {
-  intact_product product = {.row = float_row(call->node), .axis = -1, .other = -1};
-  INTACT_TRY(actual_engine(call, false, &product.engine));
-  return intact__eval_product(call, &product);
-}
-
 const intact_op intact_op_quantized_matmul = {
     .name = "quantized_matmul",
     .doc = "Product of quantized matrices: sums of (a - za)(b - zb), requantized.",
@@ -152,6 +155,7 @@ const intact_op intact_op_quantized_matmul = {
                INTACT_ATTRS(INTACT_OUTPUT_ATTRS)},
     .infer = infer_matmul,
     .eval_f32 = eval_matmul,
+    .eval_fast = fast_matmul,
     INTACT_QUANTIZED_TRAITS,
     .aliases = INTACT_ALIASES(INTACT_QUANTIZED("quantized::matmul", INTACT_OUTPUT)),
 };
