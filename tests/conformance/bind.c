@@ -4,8 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "ops/quantized/quantized.h"
 
 /* "b_" is the plain name "b". */
 static bool same_name(const char *ours, const char *theirs) {
@@ -189,26 +190,6 @@ static intact_status set_attrs(conf_binding *b, intact_node *node) {
   return INTACT_OK;
 }
 
-/* Items =ours:value of the alias. */
-static intact_status set_constants(conf_binding *b, intact_node *node) {
-  for (const char *at = b->alias->attrs ? b->alias->attrs : ""; *at;) {
-    const size_t item = strcspn(at, ",");
-    char name[100], value[100];
-    if (*at == '=' && at[1] != '@' && item < sizeof name && sscanf(at, "=%99[^:]:%99[^,]", name, value) == 2) {
-      const intact_attr_spec *spec = find_attr(b->op, name);
-      if (!spec) return conf_fail(b->c, "expected attribute %s, got a row %s without it", name, b->op->name);
-      if (spec->type == INTACT_ATTR_STRING) {
-        intact_status status = intact__attr_set_string(node, name, value);
-        if (status != INTACT_OK) return status;
-      } else {
-        intact__attr_set_int(node, name, strtoll(value, NULL, 10));
-      }
-    }
-    at += item + (at[item] == ',');
-  }
-  return INTACT_OK;
-}
-
 /* A word where the row wants numbers is the overload named after that argument: conv2d.padding takes "same". */
 static void choose_overload(conf_binding *b) {
   const char *name;
@@ -264,7 +245,7 @@ intact_status conf_bind_node(conf_binding *b, intact_graph **graph, intact_node 
   if (status == INTACT_OK) {
     status = intact__graph_add_node(*graph, b->op, b->c->name, b->n, values, n_results, NULL, NULL, node);
   }
-  if (status == INTACT_OK) status = set_constants(b, *node);
+  if (status == INTACT_OK) status = intact__set_alias_constants(*node, b->alias);
   if (status == INTACT_OK) status = set_attrs(b, *node);
   if (status == INTACT_OK) status = intact__node_infer(*node);
   return status;

@@ -287,8 +287,7 @@ intact_status intact__eval_product(const intact_call *call, const intact_product
              .y = call->node->results[0]->qparams};
   INTACT_TRY_TO(done, post_op_of(call->context, call->node, &s.post_op));
   INTACT_TRY_TO(done, codes_of_x(call, product->engine, &s.x, &made));
-  if (product->engine == INTACT_ENGINE_QNNPACK && !is_real_form(&s))
-    INTACT_TRY_TO(done, integer_bias(&s, &bias));
+  if (product->engine == INTACT_ENGINE_QNNPACK && !is_real_form(&s)) INTACT_TRY_TO(done, integer_bias(&s, &bias));
   INTACT_TRY_TO(done, product->sums(call, product->row, &s.x, bias, &acc));
   status = output(&s, &acc);
 done:

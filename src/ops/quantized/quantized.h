@@ -12,6 +12,8 @@
 /* ---- calls by name (result_qparams.c) ---- */
 /* Row and alias of an operator when it is called on quantized tensors: format "quantized", else "aten". */
 const intact_op *intact__find_quantized(const char *name, const intact_alias **alias);
+/* Attributes by the alias items =ours:value. */
+intact_status intact__set_alias_constants(intact_node *node, const intact_alias *alias);
 /* What a call says of its result: alias items foreign=@scale, foreign=@zero_point, foreign=@dtype, =@relu:1. */
 typedef struct intact_result_qparams {
   bool given; /* scale and zero_point */

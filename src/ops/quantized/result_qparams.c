@@ -1,10 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators called on quantized tensors: which row runs, and which qparams its results carry. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "ops/quantized/quantized.h"
 
 const intact_op *intact__find_quantized(const char *name, const intact_alias **alias) {
   const intact_op *op = intact__find_alias("quantized", name, 0, alias);
   return op != NULL ? op : intact__find_alias("aten", name, 0, alias);
+}
+
+static const intact_attr_spec *find_attr(const intact_op *op, const char *name, size_t length) {
+  for (int i = 0; i < op->schema.n_attrs; i++) {
+    const intact_attr_spec *spec = &op->schema.attrs[i];
+    if (strlen(spec->name) == length && strncmp(spec->name, name, length) == 0) return spec;
+  }
+  return NULL;
+}
+
+intact_status intact__set_alias_constants(intact_node *node, const intact_alias *alias) {
+  for (const char *at = alias->attrs != NULL ? alias->attrs : ""; *at != 0;) {
+    const size_t length = strcspn(at, ",");
+    const char *colon = memchr(at, ':', length), *next = at + length + (at[length] == ',');
+    const intact_attr_spec *spec =
+        at[0] == '=' && colon != NULL ? find_attr(node->op, at + 1, (size_t)(colon - at - 1)) : NULL;
+    char value[40];
+    if (spec != NULL) {
+      snprintf(value, sizeof value, "%.*s", (int)(at + length - colon - 1), colon + 1);
+      if (spec->type == INTACT_ATTR_STRING)
+        INTACT_TRY(intact__attr_set_string(node, spec->name, value));
+      else
+        intact__attr_set_int(node, spec->name, strtoll(value, NULL, 10));
+    }
+    at = next;
+  }
+  return INTACT_OK;
 }
 
 /* The first operand that is quantized: rows such as where have a plain one before it. */
