@@ -39,6 +39,7 @@ typedef struct intact_observer {
   const char *doc;
   const char *options; /* "bins=2048,upsample_rate=16": names and defaults; "" none */
   bool per_channel;    /* takes per-channel schemes */
+  bool shares;         /* each process may see its part of a batch: statistics are those of all parts (base/comm.h) */
   /* New state, nothing observed. Refuses schemes, types and options that the observer does not take. */
   intact_status (*create)(intact_context *context, const intact_quant_spec *spec, void **state);
   void (*destroy)(intact_context *context, void *state); /* takes NULL */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fast form of batch_norm and folded_batch_norm, forward and gradient: channel by channel on the context's threads, whole planes at
    a time. Sums are of double, in eight parts that are added in a fixed order. A folded norm sees z = x / f + layer bias, which is never
-   made: its mean and variance follow from those of x. */
+   made: its mean and variance follow from those of x. Where processes share a batch, statistics and sums are those of all its parts. */
 #include <math.h>
 
+#include "base/comm.h"
 #include "ops/fast.h"
 #include "ops/folded.h"
 #include "ops/layer.h"
@@ -13,7 +14,9 @@ typedef struct work {
   const float *x, *dy, *weight, *bias, *mean, *var; /* weight, bias NULL: 1 and 0; mean, var: the running ones */
   bool training, folded, divide;
   const float *layer_bias; /* of a folded norm; NULL: 0 */
-  double eps, momentum;
+  double eps, momentum, n;       /* n: elements per channel, over all processes */
+  double *sums, *sums_x;         /* shared batch: per channel, of x and x^2 around the mean, then of dy and dy x; NULL: not shared */
+  double *mean_x, *var_x;
   float *y, *new_mean, *new_var; /* forward */
   float *dx, *d_weight, *d_bias, *d_layer_bias; /* gradient; NULL: not wanted */
 } work;
@@ -54,14 +57,14 @@ static double sum_channel(const work *k, int64_t c, double shift, bool square) {
 }
 
 static channel channel_of(const work *k, int64_t c) {
-  const double n = (double)(k->batch * k->plane), weight = k->weight != NULL ? (double)k->weight[c] : 1;
+  const double n = k->n, weight = k->weight != NULL ? (double)k->weight[c] : 1;
   channel h = {.fold = 1};
   if (k->folded) h.fold = (double)intact__fold_factor(k->weight[c], k->var[c], k->eps, k->divide);
   const double bias = k->layer_bias != NULL ? (double)k->layer_bias[c] : 0;
   if (k->training) {
-    h.shift = sum_channel(k, c, 0, false) / n;
+    h.shift = k->mean_x != NULL ? k->mean_x[c] : sum_channel(k, c, 0, false) / n;
     h.mean = h.shift / h.fold + bias;
-    h.var = sum_channel(k, c, h.shift, true) / n / (h.fold * h.fold);
+    h.var = (k->var_x != NULL ? k->var_x[c] : sum_channel(k, c, h.shift, true) / n) / (h.fold * h.fold);
   } else {
     h.mean = k->mean[c];
     h.var = k->var[c];
@@ -76,7 +79,7 @@ static channel channel_of(const work *k, int64_t c) {
 
 static void forward_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  double n = (double)(k->batch * k->plane);
+  double n = k->n;
   for (int64_t c = begin; c < end; c++) {
     const channel h = channel_of(k, c);
     float shift = (float)h.shift, factor = (float)h.slope;
@@ -112,9 +115,35 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
                 .folded = folded,
                 .divide = folded && intact__attr_int(node, "divide") != 0,
                 .layer_bias = given[5],
+                .n = (double)(x->dims[0] * intact__known_product(x->dims, 2, x->rank)),
                 .eps = intact__attr_float(node, "eps"),
                 .momentum = intact__attr_float(node, "momentum")};
 }
+
+/* ---- a batch that several processes share ---- */
+
+/* Mean and variance of all parts. Done before the channels are; release with unshare. */
+static intact_status share(intact_context *context, work *k) {
+  if (!k->training || intact_comm_size(context) < 2) return INTACT_OK;
+  const size_t n = (size_t)k->channels;
+  double *room = intact__alloc(context, 4 * n + 1, sizeof *room);
+  if (room == NULL) return intact__no_memory(context, 4 * n * sizeof *room);
+  k->mean_x = room;
+  k->var_x = room + n;
+  k->sums = room + 2 * n;
+  k->sums_x = room + 3 * n;
+  for (size_t c = 0; c < n; c++) k->mean_x[c] = sum_channel(k, (int64_t)c, 0, false);
+  k->mean_x[n] = k->n; /* overwritten below */
+  INTACT_TRY(intact__comm_sum_f64(context, k->mean_x, n + 1));
+  k->n = k->mean_x[n];
+  for (size_t c = 0; c < n; c++) k->mean_x[c] /= k->n;
+  for (size_t c = 0; c < n; c++) k->var_x[c] = sum_channel(k, (int64_t)c, k->mean_x[c], true);
+  INTACT_TRY(intact__comm_sum_f64(context, k->var_x, n));
+  for (size_t c = 0; c < n; c++) k->var_x[c] /= k->n;
+  return INTACT_OK;
+}
+
+static void unshare(intact_context *context, work *k) { intact__free(context, k->mean_x); }
 
 static int64_t grain_of(const work *k) {
   return 16384 / (k->batch * k->plane + 1) + 1;
@@ -128,8 +157,10 @@ intact_status intact__batch_norm_fast(const intact_call *call) {
   k.y = intact__f32(y[0]);
   k.new_mean = y[1] != NULL ? intact__f32(y[1]) : NULL;
   k.new_var = y[2] != NULL ? intact__f32(y[2]) : NULL;
-  intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
-  return INTACT_OK;
+  const intact_status status = share(call->context, &k);
+  if (status == INTACT_OK) intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
+  unshare(call->context, &k);
+  return status;
 }
 
 /* ---- gradient ---- */
@@ -158,7 +189,7 @@ static void gradient_sums(const work *k, int64_t c, double mean, double *sum, do
 /* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
    vanish but for what eps leaves of them. */
 static void parameter_gradients(const work *k, int64_t c, const channel *h, double sum, double sum_x) {
-  const double n = (double)(k->batch * k->plane), sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
+  const double n = k->n, sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
   double d_weight = sum_h, d_layer_bias = k->training ? 0 : sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
   if (k->folded && (k->weight[c] != 0 || k->divide)) {
     const double g = (double)k->weight[c] * h->inverse;
@@ -173,13 +204,17 @@ static void parameter_gradients(const work *k, int64_t c, const channel *h, doub
 
 static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  double n = (double)(k->batch * k->plane);
+  double n = k->n;
   for (int64_t c = begin; c < end; c++) {
     const channel h = channel_of(k, c);
     double sum, sum_x;
     gradient_sums(k, c, h.shift, &sum, &sum_x);
-    parameter_gradients(k, c, &h, sum, sum_x);
+    parameter_gradients(k, c, &h, sum, sum_x); /* of this process's part: the parts' gradients are added later */
     if (k->dx == NULL) continue;
+    if (k->sums != NULL) {
+      sum = k->sums[c];
+      sum_x = k->sums_x[c];
+    }
     const double in_x = h.inverse / h.fold;
     float factor = (float)h.slope, shift = (float)h.shift;
     float mean_dy = k->training ? (float)(sum / n) : 0, slope = k->training ? (float)(sum_x / n * in_x * in_x) : 0;
@@ -209,6 +244,12 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   INTACT_TRY(wanted(grad, 1, &k.d_weight));
   INTACT_TRY(wanted(grad, 2, &k.d_bias));
   if (k.folded) INTACT_TRY(wanted(grad, 5, &k.d_layer_bias));
-  intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
-  return INTACT_OK;
+  intact_status status = share(grad->context, &k);
+  if (status == INTACT_OK && k.sums != NULL) {
+    for (int64_t c = 0; c < k.channels; c++) gradient_sums(&k, c, k.mean_x[c], &k.sums[c], &k.sums_x[c]);
+    status = intact__comm_sum_f64(grad->context, k.sums, 2 * (size_t)k.channels);
+  }
+  if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
+  unshare(grad->context, &k);
+  return status;
 }

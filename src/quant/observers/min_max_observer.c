@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Smallest and largest value, running or averaged, per tensor or per channel. */
+#include "base/comm.h"
 #include "quant/observers/observer_state.h"
 
 typedef struct min_max_state {
@@ -35,9 +36,28 @@ static void destroy(intact_context *context, void *state) {
   intact__free(context, state);
 }
 
+/* Extremes of the batch over all processes that share it. */
+static intact_status share(intact_context *context, intact_min_max *batch, int64_t n) {
+  if (intact_comm_size(context) < 2) return INTACT_OK;
+  float *largest = intact__alloc(context, (size_t)n, 2 * sizeof *largest);
+  if (!largest) return intact__no_memory(context, (size_t)n * 2 * sizeof *largest);
+  for (int64_t i = 0; i < n; i++) {
+    largest[2 * i] = -batch[i].low;
+    largest[2 * i + 1] = batch[i].high;
+  }
+  const intact_status status = intact__comm_max_f32(context, largest, 2 * (size_t)n);
+  for (int64_t i = 0; i < n; i++) {
+    batch[i].low = -largest[2 * i];
+    batch[i].high = largest[2 * i + 1];
+  }
+  intact__free(context, largest);
+  return status;
+}
+
 static intact_status update_tensor(intact_context *context, min_max_state *s, const intact_tensor *x) {
   intact_min_max batch;
   INTACT_TRY(intact__tensor_min_max(context, x, &batch));
+  INTACT_TRY(share(context, &batch, 1));
   intact__observer_take(&s->base, 0, &batch, s->averaging, s->constant);
   return INTACT_OK;
 }
@@ -52,9 +72,10 @@ static intact_status update_channels(intact_context *context, min_max_state *s, 
   if (!batch) return intact__no_memory(context, (size_t)n * sizeof *batch);
   for (int64_t i = 0; i < n; i++) batch[i] = (intact_min_max)INTACT_MIN_MAX_START;
   intact__tensor_min_max_axis(context, x, s->axis, batch);
-  for (int64_t i = 0; i < n; i++) intact__observer_take(&s->base, i, &batch[i], s->averaging, s->constant);
+  const intact_status status = share(context, batch, n);
+  for (int64_t i = 0; i < n && status == INTACT_OK; i++) intact__observer_take(&s->base, i, &batch[i], s->averaging, s->constant);
   intact__free(context, batch);
-  return INTACT_OK;
+  return status;
 }
 
 static intact_status update(intact_context *context, void *state, const intact_tensor *x) {
@@ -90,6 +111,7 @@ static intact_status load(intact_context *context, void *state, const char *pref
                                                       .doc = text,                                                    \
                                                       .options = options_text,                                        \
                                                       .per_channel = channels,                                        \
+                                                      .shares = true,                                                 \
                                                       .create = create_##row_name,                                    \
                                                       .destroy = destroy,                                             \
                                                       .update = update,                                               \
