@@ -233,8 +233,11 @@ static int call(cli *c, int argc, char **argv) {
   code = make_context(c);
   if (code) return code;
   c->result = json_object();
+  if (intact_comm_join(c->context) != INTACT_OK) return cli_failed(c);
+  c->silent = intact_comm_rank(c->context) != 0;
+  if (c->silent && !freopen("/dev/null", "w", stdout)) return CLI_FAILED;
   code = c->verb->run(c);
-  if (code == CLI_DONE && c->json && !c->silent) {
+  if (code == CLI_DONE && c->json) {
     json_dumpf(c->result, stdout, JSON_INDENT(1) | JSON_ENSURE_ASCII);
     fputc('\n', stdout);
   }

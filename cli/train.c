@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "intact/comm.h"
-
 enum { EVALUATION_BATCH = 64 };
 
 typedef struct job {
@@ -137,15 +135,13 @@ static int train(cli *c, job *j) {
   int code = check_use(c);
   if (!code) code = cli_training_read(c, &j->training);
   if (code) return code;
-  if (intact_comm_join(c->context) != INTACT_OK) return cli_failed(c);
-  c->silent = intact_comm_rank(c->context) != 0;
   code = open_all(c, j);
   if (code) return code;
   intact_status status = train_network(c, j);
   if (status == INTACT_OK) status = finish(c, j);
   if (status != INTACT_OK) return cli_failed(c);
   code = cli_training_write(c, &j->log);
-  if (!code && !c->silent) tell(c, j, cli_seconds() - start);
+  if (!code) tell(c, j, cli_seconds() - start);
   return code;
 }
 

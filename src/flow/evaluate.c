@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/comm.h"
 #include "graph/graph.h"
 #include "intact/inspect.h"
 #include "intact/run.h"
@@ -98,6 +99,18 @@ static intact_status evaluate_batch(runner *r, intact_data *data, const intact_t
   return status;
 }
 
+/* What all processes have counted together. */
+static intact_status join(intact_context *context, tally *t) {
+  double sums[6] = {(double)t->samples, (double)t->top1, (double)t->top5, (double)t->values, t->sum, t->squares};
+  float ends[2] = {t->values ? -(float)t->min : -INFINITY, t->values ? (float)t->max : -INFINITY};
+  if (intact_comm_size(context) < 2) return INTACT_OK;
+  INTACT_TRY(intact__comm_sum_f64(context, sums, 6));
+  INTACT_TRY(intact__comm_max_f32(context, ends, 2));
+  *t = (tally){(int64_t)sums[0], (int64_t)sums[1], (int64_t)sums[2], (int64_t)sums[3], sums[4], sums[5],
+               -(double)ends[0], (double)ends[1]};
+  return INTACT_OK;
+}
+
 intact_status intact_evaluate(const intact_graph *graph, intact_engine engine, intact_data *data, const intact_tensor *labels,
                               int64_t batch, intact_evaluation *result) {
   intact_context *context = graph->context;
@@ -113,10 +126,12 @@ intact_status intact_evaluate(const intact_graph *graph, intact_engine engine, i
   intact_status status = INTACT_OK;
   for (int64_t first = 0; first < samples && status == INTACT_OK; first += batch) {
     const int64_t count = samples - first < batch ? samples - first : batch;
+    if (first / batch % intact_comm_size(context) != intact_comm_rank(context)) continue;
     status = evaluate_batch(&r, data, labels, first, count, &t);
     if (status == INTACT_OK) intact__progress(context, "evaluate", first + count, samples);
   }
   intact_program_destroy(r.program);
+  if (status == INTACT_OK) status = join(context, &t);
   INTACT_TRY(status);
   const double n = (double)t.values, mean = t.values ? t.sum / n : NAN;
   *result = (intact_evaluation){.samples = t.samples,

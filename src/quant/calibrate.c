@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams samples through an observed graph: one batch in memory at a time. */
+#include "base/comm.h"
+#include "graph/observer.h"
 #include "intact/quant.h"
 #include "quant/stream.h"
+
+/* This process's part of a batch; never none, so that all take part in every step. */
+static void take_share(const intact_context *context, int64_t *first, int64_t *count) {
+  const int64_t rank = intact_comm_rank(context), size = intact_comm_size(context);
+  const int64_t begin = *count * rank / size, end = *count * (rank + 1) / size;
+  if (end == begin) {
+    *count = 1;
+    return;
+  }
+  *first += begin;
+  *count = end - begin;
+}
 
 intact_status intact__stream(const intact_graph *graph, intact_data *data, const intact_stream_options *options,
                              const intact_interp_options *interp) {
@@ -15,9 +29,10 @@ intact_status intact__stream(const intact_graph *graph, intact_data *data, const
   intact_tensor **outputs = tensors + graph->n_inputs;
   intact_status status = INTACT_OK;
   for (int64_t first = 0; first < count && status == INTACT_OK; first += batch) {
-    int64_t here = count - first < batch ? count - first : batch;
-    status = intact_data_batch(data, first, here, tensors);
-    if (status == INTACT_OK && options->before) status = options->before(options->user, first, here);
+    int64_t here = count - first < batch ? count - first : batch, own = first, taken = here;
+    if (options->share) take_share(context, &own, &taken);
+    status = intact_data_batch(data, own, taken, tensors);
+    if (status == INTACT_OK && options->before) status = options->before(options->user, own, taken);
     if (status == INTACT_OK) status = intact__interpret(graph, (const intact_tensor *const *)tensors, interp, outputs);
     for (size_t i = 0; i < n; i++) {
       intact_tensor_destroy(tensors[i]);
@@ -29,11 +44,20 @@ intact_status intact__stream(const intact_graph *graph, intact_data *data, const
   return status;
 }
 
+/* Whether processes may see parts of the batches: every observer looks at all parts. */
+static bool can_share(const intact_graph *graph) {
+  for (const intact_node *node = graph->first; node; node = node->next) {
+    if (node->observation && node->observation->spec.observer && !node->observation->spec.observer->shares) return false;
+    if (node->n_bodies > 0) return false; /* a branch may be taken by some of them only */
+  }
+  return true;
+}
+
 intact_status intact_calibrate(intact_graph *graph, intact_data *data, int64_t batch) {
   if (graph->stage != INTACT_STAGE_OBSERVED)
     INTACT_FAIL(graph->context, WRONG_USE, graph->name,
                 "calibrate needs an observed network; this one is at stage %s: call prepare first", intact_stage_text(graph->stage));
-  intact_stream_options options = {.what = "calibrate", .batch = batch};
+  intact_stream_options options = {.what = "calibrate", .batch = batch, .share = can_share(graph)};
   intact_interp_options interp = {.fast = true, .observe = true};
   return intact__stream(graph, data, &options, &interp);
 }

@@ -9,6 +9,7 @@
 typedef struct intact_stream_options {
   const char *what; /* for progress and messages */
   int64_t batch;    /* samples in memory at a time */
+  bool share;       /* several processes take parts of each batch */
   int64_t samples;  /* at most so many; 0: all */
   /* Called before each batch is run; NULL: nothing. */
   intact_status (*before)(void *user, int64_t first, int64_t count);
