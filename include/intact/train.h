@@ -47,7 +47,8 @@ typedef struct intact_train_options {
   int64_t checkpoint_steps;          /* and after so many steps; 0: only after epochs */
   bool resume;                       /* from the checkpoint, if there is one */
 
-  intact_qat_schedule qat;           /* when things change (steps are counted over all epochs) */
+  intact_qat_schedule qat;           /* when things change (steps are counted over all epochs). learn_at < 0: learned scales start to
+                                        learn after a twentieth of the first epoch */
   double qparams_lr;                 /* learning rate of learned scales and zero points, as a share of the others'; default 0.1 */
 } intact_train_options;
 

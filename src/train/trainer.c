@@ -103,6 +103,7 @@ static intact_status make_optimizer(intact_trainer *t) {
     intact_optimizer_options options = *intact_optimizer_group_options(t->optimizer, 0);
     options.lr *= o->qparams_lr;
     options.weight_decay = 0;
+    if (t->qat.learn_at < 0) t->qat.learn_at = t->steps_per_epoch / 20 + 1; /* until then estimated from what is seen */
     status = intact_optimizer_add_group(t->optimizer, &options, t->n_learned - n, tensors + n);
   }
   intact__free(t->context, tensors);
@@ -153,14 +154,14 @@ static void tear_down(intact_trainer *t) {
 
 /* ---- what changes at given steps ---- */
 static intact_status apply_schedule(intact_trainer *t) {
-  const intact_qat_schedule *schedule = &t->options->qat;
+  const intact_qat_schedule *schedule = &t->qat;
   if (t->graph->stage == INTACT_STAGE_OBSERVED) return intact_qat_apply_schedule(t->graph, t->trainable, schedule, t->step);
   intact_trainable_freeze_batch_norm(t->trainable, schedule->freeze_batch_norm_at >= 0 && t->step >= schedule->freeze_batch_norm_at);
   return INTACT_OK;
 }
 
 static intact_status tell_changes(intact_trainer *t) {
-  const intact_qat_schedule *schedule = &t->options->qat;
+  const intact_qat_schedule *schedule = &t->qat;
   const bool observed = t->graph->stage == INTACT_STAGE_OBSERVED;
   if (observed && t->step == 0 && schedule->fake_quantize_at != 0) INTACT_TRY(intact__train_event(t, "observing only"));
   if (observed && t->step == schedule->fake_quantize_at) INTACT_TRY(intact__train_event(t, "fake quantization on"));
@@ -244,6 +245,7 @@ intact_status intact_train(intact_graph *graph, intact_data *data, const intact_
                       .data = data,
                       .labels = labels,
                       .options = options,
+                      .qat = options->qat,
                       .samples = intact_data_count(data),
                       .rank = intact_comm_rank(graph->context),
                       .ranks = intact_comm_size(graph->context)};

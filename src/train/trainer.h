@@ -12,6 +12,7 @@ typedef struct intact_trainer {
   intact_data *data;
   const intact_tensor *labels;
   const intact_train_options *options;
+  intact_qat_schedule qat; /* the options', with the step when learned qparams start to learn */
   int64_t samples, classes, steps_per_epoch;
   int rank, ranks; /* of the machines that train together */
 
