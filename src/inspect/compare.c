@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two networks layer by layer. A is run once per batch with its values kept; B's values are compared as they are computed
-   (accumulated error), and each node of B is run again on A's values (error made here). Layers are matched by source names. */
+   (accumulated error), and each node of B is run again on A's values (error made here). */
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "inspect/counterparts.h"
 #include "inspect/difference.h"
 #include "inspect/headroom.h"
 #include "inspect/report.h"
-#include "intact/run.h"
+#include "quant/useful_range.h"
+#include "run/program.h"
 
 enum { BATCH = 16 };
 
@@ -19,114 +20,82 @@ typedef struct point {
   intact_difference here, accumulated;
 } point;
 
+/* A's value of the batch. */
+typedef struct kept_value {
+  intact_tensor *tensor;
+  const intact_qparams *qparams; /* of the tensor; NULL: plain */
+} kept_value;
+
+/* A network and how it is run. */
+typedef struct side {
+  const intact_graph *graph;
+  intact_engine engine;
+  intact_program *program; /* of INTACT_ENGINE_INT */
+} side;
+
 typedef struct comparison {
   intact_context *context;
-  const intact_graph *a, *b;
-  intact_engine engine_a, engine_b;
-  const intact_value **other;  /* per value id of B: A's value, NULL: none */
-  intact_tensor **kept;        /* per value id of A: the batch's tensor, for values that are someone's counterpart */
-  bool *wanted;                /* per value id of A */
+  side a, b;
+  intact_counterparts counterparts;
+  kept_value *kept; /* per value id of A, for values that are someone's counterpart */
+  bool *wanted;     /* per value id of A */
   point *points;
   int n_points;
-  int *point_of;               /* per value id of B: index into points, -1 */
+  int *point_of;    /* per value id of B: index into points, -1 */
   intact_difference *outputs;
   double *max_steps;
 } comparison;
 
-/* ---- matching ---- */
-
-/* Latest node of A among the "+"-joined names of `source`. */
-static const intact_node *latest_source(const intact_graph *a, const intact_map *by_source, const intact_node *const *nodes,
-                                        const char *source) {
-  char name[512];
-  const intact_node *latest = NULL;
-  int64_t latest_at = -1, at;
-  (void)a;
-  while (source && *source) {
-    const char *plus = strchr(source, '+');
-    const size_t n = plus ? (size_t)(plus - source) : strlen(source);
-    if (n < sizeof name) {
-      memcpy(name, source, n);
-      name[n] = 0;
-      if (intact__map_get(by_source, name, &at) && at > latest_at) {
-        latest_at = at;
-        latest = nodes[at];
-      }
-    }
-    source = plus ? plus + 1 : NULL;
-  }
-  return latest;
-}
-
 static const intact_value *through_quantize(const intact_value *value) {
-  while (value->producer && (intact__is_op(value->producer, "quantize") || intact__is_op(value->producer, "dequantize")))
-    value = value->producer->operands[0];
+  while (value->producer && intact__changes_form(value->producer)) value = value->producer->operands[0];
   return value;
-}
-
-static intact_status match_values(comparison *c, intact_arena *arena) {
-  intact_map by_source;
-  intact__map_init(&by_source, c->context);
-  const intact_node **nodes = intact__arena_alloc(arena, (size_t)c->a->n_nodes + 1, sizeof *nodes);
-  intact_status status = nodes ? INTACT_OK : intact__no_memory(c->context, 1);
-  int64_t at = 0;
-  for (const intact_node *node = c->a->first; node && status == INTACT_OK; node = node->next, at++) {
-    nodes[at] = node;
-    if (!node->source || !*node->source) continue;
-    /* a fused node of A answers to each of its names */
-    const char *source = node->source;
-    while (source && status == INTACT_OK) {
-      const char *plus = strchr(source, '+');
-      char *name = intact__arena_alloc(arena, (plus ? (size_t)(plus - source) : strlen(source)) + 1, 1);
-      if (name) memcpy(name, source, plus ? (size_t)(plus - source) : strlen(source));
-      status = name ? intact__map_set(&by_source, name, at) : intact__no_memory(c->context, 1);
-      source = plus ? plus + 1 : NULL;
-    }
-  }
-  for (int i = 0; i < c->b->n_inputs && i < c->a->n_inputs; i++) c->other[c->b->inputs[i]->id] = c->a->inputs[i];
-  for (const intact_node *node = c->b->first; node && status == INTACT_OK; node = node->next) {
-    if (intact__is_op(node, "quantize") || intact__is_op(node, "dequantize")) {
-      c->other[node->results[0]->id] = c->other[node->operands[0]->id];
-      continue;
-    }
-    const intact_node *twin = latest_source(c->a, &by_source, nodes, node->source);
-    for (int r = 0; twin && r < node->n_results && r < twin->n_results; r++) c->other[node->results[r]->id] = twin->results[r];
-  }
-  intact__map_fini(&by_source);
-  return status;
 }
 
 /* A layer computes: no quantize/dequantize, no pure data movement that keeps its operand's qparams. */
 static bool is_layer(const intact_node *node) {
-  if (intact__is_op(node, "quantize") || intact__is_op(node, "dequantize")) return false;
-  return !node->op->quant.no_quantize && !node->op->on_integers;
+  return !intact__changes_form(node) && !node->op->quant.no_quantize && !node->op->on_integers;
 }
 
-static void set_range(intact_difference *d, const intact_qparams *q) {
+/* What B's integers can hold, and the part of it that A's readers tell apart: a range that was cut to that part loses nothing. */
+static intact_status set_range(const comparison *c, point *p, const intact_qparams *q) {
+  intact_difference *d = &p->accumulated;
   d->low = d->high = NAN;
-  if (!q || q->n != 1) return;
-  d->low = (double)q->scale[0] * ((double)q->quant_min - (double)q->zero_point[0] - 0.5);
-  d->high = (double)q->scale[0] * ((double)q->quant_max - (double)q->zero_point[0] + 0.5);
+  d->least = -INFINITY;
+  d->most = INFINITY;
+  if (q && q->n == 1) {
+    d->low = (double)q->scale[0] * ((double)q->quant_min - (double)q->zero_point[0] - 0.5);
+    d->high = (double)q->scale[0] * ((double)q->quant_max - (double)q->zero_point[0] + 0.5);
+    if (!c->counterparts.rescales[p->other->id].exponents) {
+      const float span = (float)(d->high - d->low), bottom = (float)d->low - span, top = (float)d->high + span;
+      float least = bottom, most = top;
+      INTACT_TRY(intact__useful_range(p->other, &least, &most));
+      if (least > bottom) d->least = (double)least;
+      if (most < top) d->most = (double)most;
+    }
+  }
+  p->here = *d;
+  p->here.low = p->here.high = NAN;
+  return INTACT_OK;
 }
 
 static intact_status choose_points(comparison *c, intact_arena *arena) {
-  c->points = intact__arena_alloc(arena, (size_t)c->b->n_nodes + 1, sizeof *c->points);
-  c->point_of = intact__arena_alloc(arena, c->b->n_values + 1, sizeof *c->point_of);
+  const intact_graph *b = c->b.graph;
+  const intact_value **of = c->counterparts.of;
+  c->points = intact__arena_alloc(arena, (size_t)b->n_nodes + 1, sizeof *c->points);
+  c->point_of = intact__arena_alloc(arena, b->n_values + 1, sizeof *c->point_of);
   if (!c->points || !c->point_of) return intact__no_memory(c->context, 1);
-  for (size_t i = 0; i < c->b->n_values; i++) c->point_of[i] = -1;
-  for (const intact_node *node = c->b->first; node; node = node->next) {
+  for (size_t i = 0; i < b->n_values; i++) c->point_of[i] = -1;
+  for (const intact_node *node = b->first; node; node = node->next) {
     const intact_value *value = node->n_results ? node->results[0] : NULL;
-    if (!value || !c->other[value->id] || !is_layer(node)) continue;
+    if (!value || !of[value->id] || !is_layer(node)) continue;
     point *p = &c->points[c->n_points];
     p->node = node;
-    p->other = c->other[value->id];
-    set_range(&p->accumulated, value->qparams);
-    set_range(&p->here, NULL);
+    p->other = of[value->id];
+    INTACT_TRY(set_range(c, p, value->qparams));
     c->point_of[value->id] = c->n_points++;
   }
-  for (size_t i = 0; i < c->b->n_values; i++)
-    if (c->other[i]) c->wanted[c->other[i]->id] = true;
-  for (int i = 0; i < c->a->n_outputs; i++) c->wanted[c->a->outputs[i]->id] = true;
+  for (size_t i = 0; i < b->n_values; i++)
+    if (of[i]) c->wanted[of[i]->id] = true;
   return INTACT_OK;
 }
 
@@ -151,74 +120,102 @@ static intact_status add_difference(intact_difference *d, const intact_tensor *a
   return status;
 }
 
-static intact_status keep_a(void *user, const intact_value *value, const intact_tensor *tensor) {
-  comparison *c = user;
-  if (value->id < 0 || value->constant || !c->wanted[value->id] || value != c->a->values[value->id]) return INTACT_OK;
-  intact_tensor_destroy(c->kept[value->id]);
-  c->kept[value->id] = NULL;
-  return intact_tensor_share(tensor, 0, NULL, &c->kept[value->id]);
+/* The value of the network's own graph; a program shows those of its plan. NULL: there is none. */
+static const intact_value *own_value(const side *s, const intact_value *seen) {
+  if (s->program) return intact__graph_find_value(s->graph, seen->name);
+  const bool inside = seen->id >= 0 && (size_t)seen->id < s->graph->n_values && s->graph->values[seen->id] == seen;
+  return inside ? seen : NULL; /* else of a body */
 }
 
-static intact_status look_at_b(void *user, const intact_value *value, const intact_tensor *tensor) {
+static intact_status keep_a(void *user, const intact_value *seen, const intact_tensor *tensor) {
   comparison *c = user;
-  if (value->id < 0 || (size_t)value->id >= c->b->n_values || c->b->values[value->id] != value) return INTACT_OK;
-  const int at = c->point_of[value->id];
-  if (at < 0) return INTACT_OK;
-  point *p = &c->points[at];
-  const intact_tensor *a = c->kept[p->other->id];
-  return a ? add_difference(&p->accumulated, a, p->other->qparams, tensor, value->qparams) : INTACT_OK;
+  const intact_value *value = own_value(&c->a, seen);
+  if (!value || value->constant || !c->wanted[value->id]) return INTACT_OK;
+  kept_value *kept = &c->kept[value->id];
+  const intact_rescale *rescale = &c->counterparts.rescales[value->id];
+  intact_tensor_destroy(kept->tensor);
+  *kept = (kept_value){.qparams = rescale->exponents ? NULL : seen->qparams};
+  if (!rescale->exponents && c->a.program) return intact_tensor_copy(tensor, &kept->tensor); /* its memory is used again */
+  if (!rescale->exponents) return intact_tensor_share(tensor, 0, NULL, &kept->tensor);
+  intact_tensor *real = NULL;
+  intact_status status = real_values(tensor, seen->qparams, &real);
+  if (status == INTACT_OK) status = intact__rescale(rescale, real, &kept->tensor);
+  intact_tensor_destroy(real);
+  return status;
+}
+
+static intact_status look_at_b(void *user, const intact_value *seen, const intact_tensor *tensor) {
+  comparison *c = user;
+  const intact_value *value = own_value(&c->b, seen);
+  if (!value || c->point_of[value->id] < 0) return INTACT_OK;
+  point *p = &c->points[c->point_of[value->id]];
+  const kept_value *a = &c->kept[p->other->id];
+  return a->tensor ? add_difference(&p->accumulated, a->tensor, a->qparams, tensor, seen->qparams) : INTACT_OK;
+}
+
+/* What B's node reads, made of A's values; NULL: A has nothing like it. */
+static intact_status operand_here(const comparison *c, const intact_value *value, intact_tensor **operand) {
+  if (value->constant) return intact_tensor_share(value->constant, 0, NULL, operand);
+  const intact_node *producer = value->producer;
+  if (producer && intact__changes_form(producer) && producer->operands[0]->constant) {
+    const intact_tensor *constant = producer->operands[0]->constant;
+    return intact__eval_node(producer, &constant, true, operand);
+  }
+  const intact_value *other = c->counterparts.of[value->id];
+  if (!other || !c->kept[other->id].tensor) return INTACT_OK;
+  const kept_value *kept = &c->kept[other->id];
+  if (!value->qparams && !kept->qparams) return intact_tensor_share(kept->tensor, 0, NULL, operand);
+  intact_tensor *real = NULL;
+  INTACT_TRY(real_values(kept->tensor, kept->qparams, &real));
+  if (!value->qparams) {
+    *operand = real;
+    return INTACT_OK;
+  }
+  const intact_status status = intact__quantize_tensor(real, value->qparams, operand);
+  intact_tensor_destroy(real);
+  return status;
+}
+
+static intact_status evaluate_here(comparison *c, point *p, const intact_tensor *const *operands) {
+  const intact_node *node = p->node;
+  const kept_value *a = &c->kept[p->other->id];
+  intact_tensor **results = intact__alloc_zeroed(c->context, (size_t)node->n_results, sizeof *results);
+  if (!results) return intact__no_memory(c->context, (size_t)node->n_results);
+  intact_status status = intact__eval_node(node, operands, true, results);
+  if (status == INTACT_OK)
+    status = add_difference(&p->here, a->tensor, a->qparams, results[0], node->results[0]->qparams);
+  for (int r = 0; r < node->n_results; r++) intact_tensor_destroy(results[r]);
+  intact__free(c->context, results);
+  return status;
 }
 
 /* Runs B's node on A's values of the batch and compares. Nodes with an operand that has no counterpart are left out. */
 static intact_status compare_here(comparison *c, point *p) {
   enum { MAX_OPERANDS = 16 };
   const intact_node *node = p->node;
-  intact_tensor *operands[MAX_OPERANDS] = {NULL}, **results = NULL;
-  if (node->n_operands > MAX_OPERANDS || node->n_bodies) return INTACT_OK;
+  intact_tensor *operands[MAX_OPERANDS] = {NULL};
+  if (node->n_operands > MAX_OPERANDS || node->n_bodies || !c->kept[p->other->id].tensor) return INTACT_OK;
   intact_status status = INTACT_OK;
-  bool complete = c->kept[p->other->id] != NULL;
+  bool complete = true;
   for (int i = 0; i < node->n_operands && status == INTACT_OK && complete; i++) {
-    const intact_value *value = node->operands[i];
-    if (!value) continue;
-    if (value->constant) {
-      status = intact_tensor_share(value->constant, 0, NULL, &operands[i]);
-      continue;
-    }
-    const intact_value *other = c->other[value->id];
-    const intact_tensor *kept = other ? c->kept[other->id] : NULL;
-    complete = kept != NULL;
-    if (!complete) break;
-    if (!value->qparams) {
-      status = other->qparams ? intact__dequantize_tensor(kept, other->qparams, &operands[i])
-                              : intact_tensor_share(kept, 0, NULL, &operands[i]);
-      continue;
-    }
-    intact_tensor *real = NULL;
-    status = real_values(kept, other->qparams, &real);
-    if (status == INTACT_OK) status = intact__quantize_tensor(real, value->qparams, &operands[i]);
-    intact_tensor_destroy(real);
+    if (!node->operands[i]) continue;
+    status = operand_here(c, node->operands[i], &operands[i]);
+    complete = operands[i] != NULL;
   }
-  if (status == INTACT_OK && complete) {
-    results = intact__alloc_zeroed(c->context, (size_t)node->n_results, sizeof *results);
-    status = results ? INTACT_OK : intact__no_memory(c->context, 1);
-    union {
-      intact_tensor **from;
-      const intact_tensor *const *to;
-    } cast = {operands};
-    if (status == INTACT_OK) status = intact__eval_node(node, cast.to, true, results);
-    if (status == INTACT_OK)
-      status = add_difference(&p->here, c->kept[p->other->id], p->other->qparams, results[0], node->results[0]->qparams);
-    for (int r = 0; results && r < node->n_results; r++) intact_tensor_destroy(results[r]);
-    intact__free(c->context, results);
-  }
+  union {
+    intact_tensor **from;
+    const intact_tensor *const *to;
+  } cast = {operands};
+  if (status == INTACT_OK && complete) status = evaluate_here(c, p, cast.to);
   for (int i = 0; i < node->n_operands; i++) intact_tensor_destroy(operands[i]);
   return status;
 }
 
-static intact_status run_side(const intact_graph *graph, intact_engine engine, const intact_tensor *const *inputs, intact_tap_fn tap,
-                              comparison *c, intact_tensor **outputs) {
-  const intact_interp_options options = {.fast = engine != INTACT_ENGINE_INTERP, .tap = tap, .tap_user = c};
-  return intact__interpret(graph, inputs, &options, outputs);
+static intact_status run_side(const side *s, const intact_tensor *const *inputs, intact_tap_fn tap, comparison *c,
+                              intact_tensor **outputs) {
+  if (s->program) return intact__program_run_tapped(s->program, inputs, tap, c, outputs);
+  const intact_interp_options options = {.fast = s->engine != INTACT_ENGINE_INTERP, .tap = tap, .tap_user = c};
+  return intact__interpret(s->graph, inputs, &options, outputs);
 }
 
 static const intact_qparams *output_qparams(const intact_value *output) {
@@ -227,9 +224,9 @@ static const intact_qparams *output_qparams(const intact_value *output) {
 }
 
 static intact_status compare_outputs(comparison *c, intact_tensor **a, intact_tensor **b) {
-  for (int i = 0; i < c->b->n_outputs; i++) {
-    intact_difference once = {.low = NAN, .high = NAN};
-    INTACT_TRY(add_difference(&once, a[i], c->a->outputs[i]->qparams, b[i], c->b->outputs[i]->qparams));
+  for (int i = 0; i < c->b.graph->n_outputs; i++) {
+    intact_difference once = {.low = NAN, .high = NAN, .least = -INFINITY, .most = INFINITY};
+    INTACT_TRY(add_difference(&once, a[i], c->a.graph->outputs[i]->qparams, b[i], c->b.graph->outputs[i]->qparams));
     intact_difference *d = &c->outputs[i];
     d->error += once.error;
     d->a += once.a;
@@ -237,15 +234,22 @@ static intact_status compare_outputs(comparison *c, intact_tensor **a, intact_te
     d->dot += once.dot;
     d->count += once.count;
     d->max_abs = fmax(d->max_abs, once.max_abs);
-    const intact_qparams *q = output_qparams(c->b->outputs[i]);
-    if (!q) q = output_qparams(c->a->outputs[i]);
+    const intact_qparams *q = output_qparams(c->b.graph->outputs[i]);
+    if (!q) q = output_qparams(c->a.graph->outputs[i]);
     c->max_steps[i] = q && q->n == 1 ? d->max_abs / (double)q->scale[0] : NAN;
   }
   return INTACT_OK;
 }
 
+static void forget(comparison *c) {
+  for (size_t i = 0; i < c->a.graph->n_values; i++) {
+    intact_tensor_destroy(c->kept[i].tensor);
+    c->kept[i] = (kept_value){0};
+  }
+}
+
 static intact_status compare_batch(comparison *c, intact_data *data, int64_t first, int64_t count) {
-  const size_t n_in = (size_t)c->a->n_inputs, n_out = (size_t)c->a->n_outputs;
+  const size_t n_in = (size_t)c->a.graph->n_inputs, n_out = (size_t)c->a.graph->n_outputs;
   intact_tensor **t = intact__alloc_zeroed(c->context, n_in + 2 * n_out + 1, sizeof *t);
   if (!t) return intact__no_memory(c->context, n_in);
   union {
@@ -254,17 +258,13 @@ static intact_status compare_batch(comparison *c, intact_data *data, int64_t fir
   } inputs = {t};
   intact_tensor **out_a = t + n_in, **out_b = out_a + n_out;
   intact_status status = intact_data_batch(data, first, count, t);
-  for (size_t i = 0; i < n_in && status == INTACT_OK; i++) status = keep_a(c, c->a->inputs[i], t[i]);
-  if (status == INTACT_OK) status = run_side(c->a, c->engine_a, inputs.to, keep_a, c, out_a);
-  if (status == INTACT_OK) status = run_side(c->b, c->engine_b, inputs.to, look_at_b, c, out_b);
+  if (status == INTACT_OK) status = run_side(&c->a, inputs.to, keep_a, c, out_a);
+  if (status == INTACT_OK) status = run_side(&c->b, inputs.to, look_at_b, c, out_b);
   if (status == INTACT_OK) status = compare_outputs(c, out_a, out_b);
   for (int i = 0; i < c->n_points && status == INTACT_OK; i++) status = compare_here(c, &c->points[i]);
   for (size_t i = 0; i < n_in + 2 * n_out; i++) intact_tensor_destroy(t[i]);
   intact__free(c->context, t);
-  for (size_t i = 0; i < c->a->n_values; i++) {
-    intact_tensor_destroy(c->kept[i]);
-    c->kept[i] = NULL;
-  }
+  forget(c);
   return status;
 }
 
@@ -279,7 +279,7 @@ static int64_t constant_bytes(const intact_node *node) {
   return bytes;
 }
 
-static intact_status fill_layer(const comparison *c, const point *p, intact_report *report, intact_layer_report *layer) {
+static intact_status fill_layer(const point *p, intact_report *report, intact_layer_report *layer) {
   const intact_node *node = p->node;
   const intact_value *value = node->results[0];
   const intact_qparams *q = value->qparams;
@@ -306,25 +306,23 @@ static intact_status fill_layer(const comparison *c, const point *p, intact_repo
     layer->range_high = (double)q->scale[0] * (double)(q->quant_max - q->zero_point[0]);
     if (p->accumulated.count) layer->clipped = (double)p->accumulated.outside / (double)p->accumulated.count;
   }
-  (void)c;
   return layer->name && layer->why ? INTACT_OK : intact__no_memory(report->context, 1);
 }
 
 /* Time of each layer in the planned program, one sample. */
 static intact_status time_layers(const comparison *c, intact_data *data, intact_report *report) {
-  if (c->engine_b != INTACT_ENGINE_INT) return INTACT_OK;
   enum { RUNS = 5 };
-  intact_program *program = NULL;
-  const size_t n_in = (size_t)c->b->n_inputs, n_out = (size_t)c->b->n_outputs;
+  intact_program *program = c->b.program;
+  if (!program) return INTACT_OK;
+  const size_t n_in = (size_t)c->b.graph->n_inputs, n_out = (size_t)c->b.graph->n_outputs;
   intact_tensor **t = intact__alloc_zeroed(c->context, n_in + n_out + 1, sizeof *t);
   if (!t) return intact__no_memory(c->context, 1);
   union {
     intact_tensor **from;
     const intact_tensor *const *to;
   } inputs = {t};
-  intact_status status = intact_program_create(c->b, &program);
-  if (status == INTACT_OK) status = intact_data_batch(data, 0, 1, t);
-  if (status == INTACT_OK) intact_program_time_steps(program, true);
+  intact_status status = intact_data_batch(data, 0, 1, t);
+  intact_program_time_steps(program, true);
   for (int run = 0; run < RUNS && status == INTACT_OK; run++) {
     status = intact_program_run(program, inputs.to, t + n_in);
     for (size_t i = 0; i < n_out; i++) {
@@ -339,19 +337,18 @@ static intact_status time_layers(const comparison *c, intact_data *data, intact_
   }
   for (size_t i = 0; i < n_in; i++) intact_tensor_destroy(t[i]);
   intact__free(c->context, t);
-  intact_program_destroy(program);
   return status;
 }
 
 static intact_status fill_report(const comparison *c, intact_data *data, intact_report *report) {
   report->layers = intact__arena_alloc(&report->arena, (size_t)c->n_points + 1, sizeof *report->layers);
-  report->outputs = intact__arena_alloc(&report->arena, (size_t)c->b->n_outputs + 1, sizeof *report->outputs);
+  report->outputs = intact__arena_alloc(&report->arena, (size_t)c->b.graph->n_outputs + 1, sizeof *report->outputs);
   if (!report->layers || !report->outputs) return intact__no_memory(c->context, 1);
-  for (int i = 0; i < c->n_points; i++) INTACT_TRY(fill_layer(c, &c->points[i], report, &report->layers[report->n_layers++]));
-  for (int i = 0; i < c->b->n_outputs; i++) {
+  for (int i = 0; i < c->n_points; i++) INTACT_TRY(fill_layer(&c->points[i], report, &report->layers[report->n_layers++]));
+  for (int i = 0; i < c->b.graph->n_outputs; i++) {
     const intact_difference *d = &c->outputs[i];
     report->outputs[report->n_outputs++] =
-        (intact_output_report){.name = intact__arena_strdup(&report->arena, c->b->outputs[i]->name),
+        (intact_output_report){.name = intact__arena_strdup(&report->arena, c->b.graph->outputs[i]->name),
                                .sqnr_db = intact__difference_sqnr_db(d),
                                .cosine = intact__difference_cosine(d),
                                .max_abs = d->count ? d->max_abs : NAN,
@@ -364,21 +361,32 @@ static intact_status fill_report(const comparison *c, intact_data *data, intact_
 
 static intact_status compare_all(comparison *c, intact_data *data, int64_t samples, intact_report *report) {
   intact_arena *arena = &report->arena;
-  c->other = intact__arena_alloc(arena, c->b->n_values + 1, sizeof *c->other);
-  c->kept = intact__arena_alloc(arena, c->a->n_values + 1, sizeof *c->kept);
-  c->wanted = intact__arena_alloc(arena, c->a->n_values + 1, sizeof *c->wanted);
-  c->outputs = intact__arena_alloc(arena, (size_t)c->b->n_outputs + 1, sizeof *c->outputs);
-  c->max_steps = intact__arena_alloc(arena, (size_t)c->b->n_outputs + 1, sizeof *c->max_steps);
-  if (!c->other || !c->kept || !c->wanted || !c->outputs || !c->max_steps) return intact__no_memory(c->context, 1);
-  INTACT_TRY(match_values(c, arena));
+  const size_t n_out = (size_t)c->b.graph->n_outputs, n_a = c->a.graph->n_values;
+  c->kept = intact__arena_alloc(arena, n_a + 1, sizeof *c->kept);
+  c->wanted = intact__arena_alloc(arena, n_a + 1, sizeof *c->wanted);
+  c->outputs = intact__arena_alloc(arena, n_out + 1, sizeof *c->outputs);
+  c->max_steps = intact__arena_alloc(arena, n_out + 1, sizeof *c->max_steps);
+  if (!c->kept || !c->wanted || !c->outputs || !c->max_steps) return intact__no_memory(c->context, 1);
+  INTACT_TRY(intact__find_counterparts(c->a.graph, c->b.graph, arena, &c->counterparts));
   INTACT_TRY(choose_points(c, arena));
   intact_status status = INTACT_OK;
   for (int64_t first = 0; first < samples && status == INTACT_OK; first += BATCH) {
     status = compare_batch(c, data, first, samples - first < BATCH ? samples - first : BATCH);
     if (status == INTACT_OK) intact__progress(c->context, "compare", first + BATCH < samples ? first + BATCH : samples, samples);
   }
-  for (size_t i = 0; i < c->a->n_values; i++) intact_tensor_destroy(c->kept[i]);
   return status == INTACT_OK ? fill_report(c, data, report) : status;
+}
+
+/* The graph that the engine runs; *owned is what was made for it. */
+static intact_status open_side(const intact_graph *graph, intact_engine engine, side *s, intact_graph **owned) {
+  *s = (side){.graph = graph, .engine = engine};
+  if (engine != INTACT_ENGINE_INT) return INTACT_OK;
+  if (graph->stage == INTACT_STAGE_QDQ) {
+    INTACT_TRY(intact_graph_copy(graph, owned));
+    INTACT_TRY(intact_to_integer(*owned));
+    s->graph = *owned;
+  }
+  return intact_program_create(s->graph, &s->program);
 }
 
 intact_status intact_compare(const intact_graph *a, intact_engine engine_a, const intact_graph *b, intact_engine engine_b,
@@ -389,18 +397,18 @@ intact_status intact_compare(const intact_graph *a, intact_engine engine_a, cons
                 a->n_inputs, b->n_inputs, a->n_outputs, b->n_outputs);
   if (samples > intact_data_count(data)) samples = intact_data_count(data);
   intact_report *r = intact__alloc_zeroed(context, 1, sizeof *r);
-  intact_graph *integer = NULL;
   if (!r) return intact__no_memory(context, sizeof *r);
   r->context = context;
   intact__arena_init(&r->arena, context);
-  intact_status status = INTACT_OK;
-  if (engine_b == INTACT_ENGINE_INT && b->stage == INTACT_STAGE_QDQ) { /* what the integer engine runs */
-    status = intact_graph_copy(b, &integer);
-    if (status == INTACT_OK) status = intact_to_integer(integer);
-  }
-  comparison c = {.context = context, .a = a, .b = integer ? integer : b, .engine_a = engine_a, .engine_b = engine_b};
+  intact_graph *owned_a = NULL, *owned_b = NULL;
+  comparison c = {.context = context};
+  intact_status status = open_side(a, engine_a, &c.a, &owned_a);
+  if (status == INTACT_OK) status = open_side(b, engine_b, &c.b, &owned_b);
   if (status == INTACT_OK) status = compare_all(&c, data, samples, r);
-  intact_graph_destroy(integer);
+  intact_program_destroy(c.a.program);
+  intact_program_destroy(c.b.program);
+  intact_graph_destroy(owned_a);
+  intact_graph_destroy(owned_b);
   if (status != INTACT_OK) {
     intact_report_destroy(r);
     return status;

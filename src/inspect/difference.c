@@ -8,7 +8,11 @@ void intact__difference_add(intact_difference *d, const intact_tensor *a, const 
   const float *x = intact__f32(a), *y = intact__f32(b);
   const bool range = !isnan(d->low);
   for (int64_t i = 0; i < a->count; i++) {
-    const double u = (double)x[i], v = (double)y[i];
+    double u = (double)x[i], v = (double)y[i];
+    if (u < d->least) u = d->least;
+    if (v < d->least) v = d->least;
+    if (u > d->most) u = d->most;
+    if (v > d->most) v = d->most;
     d->count++;
     if (range) d->outside += u < d->low || u > d->high;
     if (!isfinite(u) || !isfinite(v)) continue;

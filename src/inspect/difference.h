@@ -10,6 +10,7 @@ typedef struct intact_difference {
   double max_abs;
   int64_t count, outside; /* elements; of them outside of low..high */
   double low, high;       /* of what a quantized b can hold, set before the first addition; NaN: not counted */
+  double least, most;     /* what lies beyond is the same to every reader and counts as this; -inf, inf: all differs */
 } intact_difference;
 
 /* Adds the elements of two float32 tensors of one element count. */

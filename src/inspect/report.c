@@ -53,11 +53,15 @@ static bool advise_layer(intact_report *report, const intact_layer_report *l, in
 intact_status intact__report_advise(intact_report *report) {
   intact_context *context = report->context;
   int64_t macs = 0;
+  bool quantized = false; /* of a float network nothing is advised */
   report->advice = intact__arena_alloc(&report->arena, MAX_ADVICE, sizeof *report->advice);
   bool *named = intact__arena_alloc(&report->arena, (size_t)report->n_layers + 1, sizeof *named);
   if (!report->advice || !named) return intact__no_memory(context, MAX_ADVICE);
-  for (int i = 0; i < report->n_layers; i++) macs += report->layers[i].macs;
-  for (int i = 0; i < report->n_layers; i++)
+  for (int i = 0; i < report->n_layers; i++) {
+    macs += report->layers[i].macs;
+    quantized = quantized || report->layers[i].integer;
+  }
+  for (int i = 0; i < report->n_layers && quantized; i++)
     if (!advise_layer(report, &report->layers[i], macs ? macs : 1)) return intact__no_memory(context, 1);
   for (int k = 0; k < 3; k++) {
     const int worst = worst_layer(report, named);

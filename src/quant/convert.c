@@ -115,7 +115,7 @@ static intact_status activation_qparams(const converter *c, const intact_node *n
   float high = (float)(q->quant_max - q->zero_point[0]) * q->scale[0];
   float cut_low = low, cut_high = high;
   INTACT_TRY(intact__useful_range(node->results[0], &cut_low, &cut_high));
-  if (!(cut_low > low || cut_high < high)) return INTACT_OK;
+  if (!(cut_low - low + (high - cut_high) > q->scale[0])) return INTACT_OK; /* less than a step */
   float scale;
   int32_t zero_point;
   intact_qparams_rule rule =

@@ -3,6 +3,8 @@
 #include "quant/equalize.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "graph/quantizer.h"
 #include "quant/channel_map.h"
@@ -23,6 +25,7 @@ typedef struct link {
   reader readers[MAX_READERS];
   float *reach;  /* largest |value| of each channel in `ranged` */
   float *factor; /* scratch */
+  int *exponents; /* log2 of all factors so far */
   double spread_before;
   bool changed;
 } link;
@@ -92,7 +95,8 @@ static intact_status find_link(equalizer *e, intact_node *node) {
   channels.map = intact__arena_alloc(&e->arena, n, sizeof *channels.map);
   l->reach = intact__arena_alloc(&e->arena, n, sizeof *l->reach);
   l->factor = intact__arena_alloc(&e->arena, n, sizeof *l->factor);
-  if (!channels.map || !l->reach || !l->factor) return intact__no_memory(e->graph->context, n * sizeof *channels.map);
+  l->exponents = intact__arena_alloc(&e->arena, n, sizeof *l->exponents);
+  if (!channels.map || !l->reach || !l->factor || !l->exponents) return intact__no_memory(e->graph->context, n * sizeof *channels.map);
   for (int64_t c = 0; c < channels.n; c++) channels.map[c] = c;
   bool ends, quantized = false;
   INTACT_TRY(follow(e, l, node->results[0], &channels, 0, &ends));
@@ -244,7 +248,9 @@ static intact_status apply(equalizer *e, link *l, double *logs, bool *moved) {
   INTACT_TRY(find_factors(e, l, logs));
   bool any = false;
   for (int64_t c = 0; c < n; c++) {
-    l->factor[c] = (float)exp2(-nearbyint(logs[c]));
+    const double exponent = -nearbyint(logs[c]);
+    l->factor[c] = (float)exp2(exponent);
+    l->exponents[c] += (int)exponent;
     any = any || l->factor[c] < 1.0f || l->factor[c] > 1.0f;
   }
   if (!any) return INTACT_OK;
@@ -275,6 +281,58 @@ static intact_status sweep_all(equalizer *e) {
   return status;
 }
 
+/* ---- the record ---- */
+
+#define RECORD "intact.equalize."
+
+const char *intact__equalization_source(const char *key) {
+  const size_t n = sizeof RECORD - 1;
+  return strncmp(key, RECORD, n) == 0 && key[n] ? key + n : NULL;
+}
+
+/* "AXIS EXPONENT EXPONENT ..." under the layer's source name, which readers of exported files find again. */
+static intact_status record(const equalizer *e, const link *l) {
+  const char *source = l->start.node->source;
+  if (!source || !*source) return INTACT_OK;
+  intact_text text;
+  intact__text_init(&text, e->graph->context);
+  intact__text_add(&text, "%d", l->start.y_axis);
+  for (int64_t c = 0; c < l->start.out_channels; c++) intact__text_add(&text, " %d", l->exponents[c]);
+  const char *key = intact__arena_format(&e->graph->arena, RECORD "%s", source);
+  intact_status status = key && !text.failed ? intact__graph_add_meta(e->graph, key, text.data) : intact__no_memory(text.context, text.length);
+  intact__text_fini(&text);
+  return status;
+}
+
+static const char *record_of(const intact_graph *graph, const char *source) {
+  for (int i = graph->n_meta - 1; i >= 0; i--) { /* the last one counts */
+    const char *named = intact__equalization_source(graph->meta[2 * i]);
+    if (named && strcmp(named, source) == 0) return graph->meta[2 * i + 1];
+  }
+  return NULL;
+}
+
+intact_status intact__equalization_find(const intact_graph *graph, const char *source, intact_arena *arena,
+                                        intact_equalization *equalization) {
+  const char *text = record_of(graph, source);
+  int64_t n = 0;
+  for (const char *at = text; at && (at = strchr(at, ' ')) != NULL; at++) n++;
+  *equalization = (intact_equalization){0};
+  if (n == 0) return INTACT_OK;
+  char *end;
+  const long axis = strtol(text, &end, 10);
+  int *exponents = intact__arena_alloc(arena, (size_t)n, sizeof *exponents);
+  if (!exponents) return intact__no_memory(graph->context, (size_t)n * sizeof *exponents);
+  for (int64_t c = 0; c < n; c++) {
+    const char *at = end;
+    const long exponent = *at == ' ' ? strtol(at + 1, &end, 10) : 999;
+    if (end == at || exponent < -300 || exponent > 300) return INTACT_OK; /* written by somebody else */
+    exponents[c] = (int)exponent;
+  }
+  if (*end == 0 && axis >= 0 && axis < INTACT_MAX_RANK) *equalization = (intact_equalization){(int)axis, n, exponents};
+  return INTACT_OK;
+}
+
 static intact_status equalize(equalizer *e, intact_data *data, int64_t batch, intact_note_list *notes) {
   for (intact_node *node = e->graph->first; node; node = node->next) INTACT_TRY(find_link(e, node));
   if (e->n == 0) return INTACT_OK;
@@ -289,6 +347,7 @@ static intact_status equalize(equalizer *e, intact_data *data, int64_t batch, in
   for (size_t k = 0; k < e->n; k++) {
     const link *l = e->links[k];
     if (!l->changed) continue;
+    INTACT_TRY(record(e, l));
     INTACT_TRY(intact__note(notes, "equalize %s -> %s%s: ranges of channels differ by %.3g before, %.3g after", l->start.node->name,
                             l->readers[0].layer.node->name, l->n_readers > 1 ? " and others" : "", l->spread_before, spread(l)));
   }

@@ -23,13 +23,13 @@ static void sums_follow_their_formulas(void **state) {
   (void)state;
   intact_context *c = test_context(1);
   const float a[] = {3, 4, 0, NAN}, b[] = {3, 4.5f, 0, 1};
-  intact_difference d = {.low = -1, .high = 3.5};
+  intact_difference d = {.low = -1, .high = 3.5, .least = -INFINITY, .most = INFINITY};
   add(c, &d, 4, a, b);
   /* signal 25, error 0.25: 20 dB; cosine (9 + 18) / sqrt(25 * 29.25) */
   assert_true(fabs(intact__difference_sqnr_db(&d) - 20) < 1e-12);
   assert_true(fabs(intact__difference_cosine(&d) - 27 / sqrt(25 * 29.25)) < 1e-12);
   assert_true(d.max_abs == 0.5 && d.count == 4 && d.outside == 1);
-  intact_difference same = {.low = NAN, .high = NAN};
+  intact_difference same = {.low = NAN, .high = NAN, .least = -INFINITY, .most = INFINITY};
   assert_true(isnan(intact__difference_sqnr_db(&same)));
   add(c, &same, 2, a, a);
   assert_true(isinf(intact__difference_sqnr_db(&same)) && intact__difference_sqnr_db(&same) > 0);
