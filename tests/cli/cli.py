@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The command as scripts see it: exit codes, JSON keys, refusals, files that appear whole or not at all, the accuracies of the four
-small networks. cli.py INTACT GROUP: groups are use, bad, networks, agree, tables."""
+small networks. cli.py INTACT GROUP: groups are use, bad, networks, agree, train, tables."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,78 @@ def group_agree():
             check(f"{name}: equal for 99.5 %", result.get("equal", 0) >= 99.5, result)
 
 
+TRAIN = [*CALIBRATION, "--labels", MODELS / "data/train-512-labels-idx1-ubyte", "--lr", "1e-3"]
+HELD_OUT = ["--test-data", MODELS / "data/test-2000-images-idx3-ubyte", "--test-labels", MODELS / "data/test-2000-labels-idx1-ubyte"]
+
+
+def train_wrongly(place, out):
+    model, nonsense = MODELS / "mlp/model.onnx", pathlib.Path(place) / "labels.npy"
+    nonsense.write_bytes(b"\x93NUMPY\x01\x00F\x00{'descr': '|u1', 'fortran_order': False, 'shape': (512,), }".ljust(79) + b"\n" + bytes([200]) * 512)
+    bad = ["--labels", nonsense]
+    wrong = ((["--from-scratch", "nothing"], 1, "resnet8"), ([], 2, "MODEL"), ([model, "--from-scratch", "mlp"], 2, "either"),
+             ([model, "--lr", "0"], 2, "above 0"), ([model, "--lr", "-1"], 2, "--lr"), ([model, "--batch", "513"], 1, "513"),
+             ([model, *bad], 1, "200"), ([model, "--bits-weights", "9"], 2, "2 to 8"), ([model, "--resume"], 2, "--checkpoint"),
+             ([model, "--optimizer", "Best"], 2, "AdamW"), ([model, "--method", "magic"], 1, "lsq"), ([model, "--weights", "x"], 2, "--from-scratch"),
+             ([model, "--schedule", "StepLR:step_size=0"], 1, "step_size"), ([model, "--test-data", "x"], 2, "--test-labels"),
+             ([model, "--float", "--optimizer", "SGD", "--lr", "1e30"], 1, "step 1"))
+    for arguments, code, word in wrong:
+        got, _, err = call("train", *TRAIN, *arguments, "-o", out, "--quiet")
+        check(f"refusal of train {arguments[-2:]}", got == code and word in err and not out.exists(), (got, err))
+
+
+def train_together(out):
+    """Two processes compute what one does. Without mpirun, or MPI in the build, there is nothing to see."""
+    starter = shutil.which("mpirun")
+    if not starter or b"libmpi" not in subprocess.run(["ldd", INTACT], capture_output=True).stdout or os.environ.get("INTACT_BUILD"):
+        return
+
+    def start(n, network, *arguments):
+        command = [starter, "--allow-run-as-root", "--oversubscribe", "-n", n, INTACT, "train", "--from-scratch", network, *TRAIN, "-o", out, *arguments]
+        return subprocess.run([str(c) for c in command], capture_output=True, text=True)
+
+    # Sums of parts round otherwise: under fake quantization of convolutions a value at a tie may then take the neighbouring level.
+    for network, extra, bound in (("cnn", ["--float"], 1e-5), ("mlp", [], 1e-5), ("cnn", [], 2e-3)):
+        losses = []
+        for n in (1, 2):
+            done = start(n, network, "--json", *extra)
+            check(f"exit code of {n} processes", done.returncode == 0, done.stderr)
+            losses.append(json.loads(done.stdout)["epochs"][0]["loss"] if done.returncode == 0 else 0)
+        check(f"two processes lose what one does, {network} {extra}", abs(losses[0] - losses[1]) < bound, losses)
+    done = start(2, "mlp", "--batch", "600")
+    check("failure of processes", done.returncode == 1 and "600" in done.stderr, (done.returncode, done.stderr))
+
+
+def group_train():
+    with tempfile.TemporaryDirectory() as place:
+        out, page, log = (pathlib.Path(place) / n for n in ("t.onnx", "t.html", "t.json"))
+        # PyTorch 2.13.0: the same seeds, AdamW, one cycle to 1e-3, batch 32, one epoch of 512 images.
+        for network, loss, accuracy, bound in (("mlp", 2.038968965, 31.4453125, 1e-5), ("cnn", 1.656025194, 44.140625, 1e-4)):
+            result = call_json("train", "--from-scratch", network, *TRAIN, "--float", "-o", out, "--report", page, "--log", log)
+            has_keys("train", result, "epochs", "accuracy", "events", "seconds")
+            check(f"loss of {network}", abs(result["epochs"][0]["loss"] - loss) < bound, result["epochs"])
+            check(f"accuracy of {network}", abs(result["epochs"][0]["accuracy"] - accuracy) < 0.4, result["epochs"])
+        check("page", "<svg" in page.read_text() and "<script" not in page.read_text())
+        check("log", len(json.loads(log.read_text())["losses"]) == 16)
+        # From float weights, for integers: no accuracy is lost on 2,000 images; what is written runs as it was trained.
+        state = ["--from-scratch", "cnn", "--weights", MODELS / "cnn/model.safetensors"]
+        result = call_json("train", *state, *TRAIN, *HELD_OUT, "--lr", "1e-4", "-o", out)
+        check("accuracy of the cnn in integers", result["accuracy"] > 92.4, result)
+        check("largest difference", result["max_steps"] <= 1, result)
+        check("the file has that accuracy", abs(call_json("eval", out, *TEST)["accuracy"] - result["accuracy"]) < 0.2)
+        # An imported network, few bits, learned scales.
+        result = call_json("train", MODELS / "mlp/model.onnx", *TRAIN, *HELD_OUT, "--method", "lsq", "--bits-weights", "4",
+                           "--bits-activations", "4", "-o", out)
+        check("4 bits", result["accuracy"] > 84 and any("learned" in e for e in result["events"]), result)
+        folder = pathlib.Path(place) / "checkpoints"
+        whole = call_json("train", MODELS / "mlp/model.onnx", *TRAIN, "--epochs", "2", "-o", out, "--checkpoint", folder)
+        again = call_json("train", MODELS / "mlp/model.onnx", *TRAIN, "--epochs", "2", "-o", out, "--checkpoint", folder, "--resume")
+        check("a finished training resumes to its end", [e["loss"] for e in whole["epochs"]] == [e["loss"] for e in again["epochs"]] and
+              whole["accuracy"] == again["accuracy"], (whole, again))
+        out.unlink()
+        train_wrongly(place, out)
+        train_together(out)
+
+
 def group_tables():
     for verb in ("ops", "kernels", "quantizers", "observers", "passes", "formats"):
         rows = call_json(verb).get("rows", [])
@@ -181,7 +254,7 @@ def group_tables():
         check(f"text of {verb}", call(verb)[0] == 0)
     check("version", call("--version")[1].startswith("intact "))
     check("help", call("--help")[0] == 0 and call()[0] == 2)
-    for verb in ("inspect", "quantize", "run", "eval", "compare", "bench", "export"):
+    for verb in ("inspect", "quantize", "train", "run", "eval", "compare", "bench", "export"):
         code, text, _ = call(verb, "--help")
         check(f"help of {verb}", code == 0 and "--json" in text, text)
     for kind in ("--man", "--completion"):
@@ -189,7 +262,7 @@ def group_tables():
 
 
 def main():
-    {"use": group_use, "bad": group_bad, "networks": group_networks, "agree": group_agree, "tables": group_tables}[sys.argv[2]]()
+    {"use": group_use, "bad": group_bad, "networks": group_networks, "agree": group_agree, "train": group_train, "tables": group_tables}[sys.argv[2]]()
     print(f"{FAILED} failed")
     return 1 if FAILED else 0
 
