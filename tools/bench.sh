@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench [kernels|affine|networks] [arguments]: ratios in one run, pinned to one CPU. Without a name: networks.
+# ./dev bench [kernels|affine|networks|train] [arguments]: ratios in one run, pinned to one CPU. Without a name: networks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:-networks}
@@ -18,5 +18,8 @@ case $name in
     fi
     exec taskset -c "$cpu" "$program" "$@" ;;
   networks) exec python3 tools/bench_networks.py "$@" ;;
-  *) echo "no benchmark '$name': kernels affine networks" >&2; exit 2 ;;
+  train)
+    ninja -C build/release bench_train >build/bench.log 2>&1 || { cat build/bench.log >&2; exit 1; }
+    exec python3 tools/bench_train.py "$@" ;;
+  *) echo "no benchmark '$name': kernels affine networks train" >&2; exit 2 ;;
 esac
