@@ -49,6 +49,7 @@ struct cli {
   json_t *config_values; /* texts of --config */
 };
 
+const intact_verb *cli_find_verb(const char *name); /* NULL: there is none */
 /* The option of the verb, or common to all; NULL: there is none. */
 const cli_option *cli_find_option(const intact_verb *verb, const char *name);
 /* Reads --config; 0 or an exit code after a message. */

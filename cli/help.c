@@ -100,9 +100,16 @@ static int run(cli *c) {
   }
   if (cli_get(c, "--man")) return cli_print_man(stdout);
   if (cli_get(c, "--completion")) return cli_print_completion(stdout);
-  cli_print_help(stdout, NULL);
+  const intact_verb *verb = NULL;
+  if (c->n_positional && !(verb = cli_find_verb(c->positional[0])))
+    return cli_wrong_use(c, "there is no verb '%s'; 'intact help' lists them", c->positional[0]);
+  cli_print_help(stdout, verb);
   return CLI_DONE;
 }
 
 const intact_verb intact_verb_help = {
-    .name = "help", .arguments = "", .doc = "Lists the verbs; prints the man page or the shell completion.", .options = options, .run = run};
+    .name = "help",
+    .arguments = "[VERB]",
+    .doc = "Lists the verbs, or the options of one; prints the man page or the shell completion.",
+    .options = options,
+    .run = run};

@@ -81,6 +81,12 @@ const cli_option *cli_find_option(const intact_verb *verb, const char *name) {
   return NULL;
 }
 
+const intact_verb *cli_find_verb(const char *name) {
+  for (int i = 0; cli_verbs[i]; i++)
+    if (strcmp(cli_verbs[i]->name, name) == 0) return cli_verbs[i];
+  return NULL;
+}
+
 const char *cli_get(const cli *c, const char *name) {
   for (int i = c->n_options - 1; i >= 0; i--)
     if (strcmp(c->options[i].name, name) == 0) return c->options[i].value;
@@ -258,8 +264,7 @@ int main(int argc, char **argv) {
     printf("intact %s\n", intact_version());
     return CLI_DONE;
   }
-  for (int i = 0; cli_verbs[i]; i++)
-    if (strcmp(cli_verbs[i]->name, argv[1]) == 0) c.verb = cli_verbs[i];
+  c.verb = cli_find_verb(argv[1]);
   if (!c.verb) {
     for (int i = 2; i < argc; i++) c.json |= strcmp(argv[i], "--json") == 0;
     return cli_wrong_use(&c, "there is no verb '%s'; 'intact --help' lists them", argv[1]);

@@ -76,9 +76,20 @@ INTACT_API intact_status intact_benchmark(const intact_graph *graph, intact_engi
 /* Facts of a graph: what `intact inspect` prints. */
 typedef struct intact_graph_facts {
   int64_t nodes, parameters, macs, bytes; /* macs with symbolic dimensions as 1 */
-  int64_t integer_nodes, float_nodes;
 } intact_graph_facts;
 INTACT_API intact_status intact_graph_count_facts(const intact_graph *graph, intact_graph_facts *facts);
+
+/* A node that computes in float, and why. */
+typedef struct intact_float_node {
+  const char *name, *op, *why;
+} intact_float_node;
+typedef struct intact_float_nodes {
+  int n;
+  const intact_float_node *nodes; /* in the graph's order */
+} intact_float_nodes;
+/* Of a float network: the nodes whose op has no integer kernel. Of a quantized one: those that the integer program runs in float. */
+INTACT_API intact_status intact_float_nodes_create(const intact_graph *graph, intact_float_nodes **list);
+INTACT_API void intact_float_nodes_destroy(intact_context *context, intact_float_nodes *list); /* takes NULL */
 
 #ifdef __cplusplus
 }

@@ -64,6 +64,12 @@ def group_use():
         has_keys("inspect", call_json("inspect", model), "nodes", "parameters", "macs", "inputs", "outputs", "unsupported")
         check("macs of the mlp", call_json("inspect", model)["macs"] == 784 * 64 + 64 * 32 + 32 * 10, call_json("inspect", model)["macs"])
         check("parameters of the mlp", abs(call_json("inspect", model)["parameters"] - 52650) <= 8, call_json("inspect", model)["parameters"])
+        check("no float node in the mlp", call_json("inspect", model)["float_nodes"] == [], call_json("inspect", model))
+        check("float nodes of the lstm", [f["op"] for f in call_json("inspect", MODELS / "lstm/model.onnx")["float_nodes"]] == ["lstm"])
+        for stage in ("observed", "qdq", "integer"):
+            code, text, err = call("inspect", model, "--stage", stage, *CALIBRATION, "--samples", 8)
+            check(f"stage {stage}", code == 0 and f"\nstage {stage}\n" in text, (code, err))
+        check("no stage qdq without data", call("inspect", model, "--stage", "qdq")[0] == 2)
         labels = ["--labels", MODELS / "data/train-512-labels-idx1-ubyte"]
         result = call_json("quantize", model, *CALIBRATION, *labels, "-o", out)
         has_keys("quantize", result, "accuracy_float", "accuracy_int", "bytes_float", "bytes_int", "ms_float", "ms_int", "seconds",
@@ -83,6 +89,9 @@ def group_use():
         check("QDQ and .intact are one network", a.get("accuracy") == b.get("accuracy"), (a, b))
         compared = call_json("compare", model, out, *CALIBRATION, "--samples", 64)
         has_keys("compare", compared, "layers", "outputs")
+        check("layers agree with those of the original", len(compared.get("layers", [])) == 3 and
+              all((l["sqnr_here_db"] or 0) > 25 for l in compared["layers"]), compared.get("layers"))
+        check("float nodes of a quantized network", call_json("inspect", out)["float_nodes"] == [])
         has_keys("outputs", (compared.get("outputs") or [{}])[0], "sqnr_db", "cosine", "max_abs", "max_steps")
         code, text, _ = call("bench", intact_file, "--runs", 5, "--batch", 2)
         check("bench ends with 'ms N'", code == 0 and text.splitlines()[-1].split()[0] == "ms", text)
@@ -257,6 +266,7 @@ def group_tables():
     for verb in ("inspect", "quantize", "train", "run", "eval", "compare", "bench", "export"):
         code, text, _ = call(verb, "--help")
         check(f"help of {verb}", code == 0 and "--json" in text, text)
+        check(f"intact help {verb}", call("help", verb)[1] == text)
     for kind in ("--man", "--completion"):
         check(kind, call("help", kind)[0] == 0)
 
