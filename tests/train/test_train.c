@@ -140,7 +140,9 @@ static void die_at_step_21(void *user, const char *what, int64_t done, int64_t t
   if (done > 0 && ++steps == 21) _exit(3);
 }
 
-static intact_status train_with_checkpoints(intact_context *c, const char *folder, bool resume, lesson *l, intact_train_log *log) {
+/* fake_quantizer NULL: in float. */
+static intact_status train_with_checkpoints(intact_context *c, const char *folder, bool resume, const char *fake_quantizer, lesson *l,
+                                            intact_train_log *log) {
   intact_train_options options = intact_train_default_options();
   options.epochs = 3;
   options.schedule = "CosineAnnealingLR";
@@ -149,12 +151,18 @@ static intact_status train_with_checkpoints(intact_context *c, const char *folde
   options.resume = resume;
   options.augment_shift = 2;
   options.augment_flip = true;
+  options.qat.freeze_batch_norm_at = 10;
   open_lesson(c, "cnn", l);
+  if (fake_quantizer) {
+    intact_qat_options qat = intact_qat_default_options();
+    qat.fake_quantizer = qat.weight_fake_quantizer = fake_quantizer;
+    qat.activation_bits = 4;
+    if (intact_prepare_qat(l->graph, &qat) != INTACT_OK) return intact_context_status(c);
+  }
   return intact_train(l->graph, l->data, l->labels, &options, log);
 }
 
-static void a_killed_training_resumes_to_the_same_bits(void **state) {
-  (void)state;
+static void kill_and_resume(const char *fake_quantizer, int events) {
   char folder[] = "/tmp/intact_train_XXXXXX", file[100];
   assert_non_null(mkdtemp(folder));
   const pid_t child = fork();
@@ -166,7 +174,7 @@ static void a_killed_training_resumes_to_the_same_bits(void **state) {
     options.threads = 1;
     options.progress = die_at_step_21;
     if (intact_context_create(&options, &c) != INTACT_OK) _exit(4);
-    train_with_checkpoints(c, folder, false, &l, &log);
+    train_with_checkpoints(c, folder, false, fake_quantizer, &l, &log);
     _exit(5);
   }
   int status;
@@ -175,14 +183,14 @@ static void a_killed_training_resumes_to_the_same_bits(void **state) {
   intact_context *c = test_context(1);
   lesson whole, resumed;
   intact_train_log a, b;
-  assert_ok(c, train_with_checkpoints(c, folder, true, &resumed, &b));
+  assert_ok(c, train_with_checkpoints(c, folder, true, fake_quantizer, &resumed, &b));
   snprintf(file, sizeof file, "%s/checkpoint.safetensors", folder);
   assert_int_equal(unlink(file), 0);
-  assert_ok(c, train_with_checkpoints(c, folder, true, &whole, &a)); /* nothing to resume from: the whole way */
+  assert_ok(c, train_with_checkpoints(c, folder, true, fake_quantizer, &whole, &a)); /* nothing to resume from: the whole way */
   assert_int_equal(a.n_steps, 48);
   assert_int_equal(b.n_steps, 48);
   assert_memory_equal(a.losses, b.losses, 48 * sizeof(float));
-  assert_int_equal(a.n_events, 0);
+  assert_int_equal(a.n_events, events);
   assert_int_equal(b.n_events, 1);
   assert_int_equal(strncmp(b.events[0], "step 20: resumed", 16), 0);
   for (size_t i = 0; i < whole.graph->n_values; i++) {
@@ -196,6 +204,14 @@ static void a_killed_training_resumes_to_the_same_bits(void **state) {
   unlink(file);
   rmdir(folder);
   intact_context_destroy(c);
+}
+
+static void a_killed_training_resumes_to_the_same_bits(void **state) {
+  (void)state;
+  kill_and_resume(NULL, 1); /* batch norms frozen */
+  kill_and_resume("fused", 2);
+  kill_and_resume("lsq", 3);
+  kill_and_resume("pact", 3);
 }
 
 static void a_full_disk_leaves_the_old_checkpoint(void **state) {
@@ -215,7 +231,7 @@ static void a_full_disk_leaves_the_old_checkpoint(void **state) {
     intact_context *c = test_context(1);
     lesson l;
     intact_train_log log;
-    if (train_with_checkpoints(c, folder, false, &l, &log) != INTACT_IO) _exit(1);
+    if (train_with_checkpoints(c, folder, false, NULL, &l, &log) != INTACT_IO) _exit(1);
     _exit(strstr(intact_context_message(c), "checkpoint") ? 0 : 2);
   }
   int status;
