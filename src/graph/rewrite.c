@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "graph/quantizer.h"
 
 static void unlink_use(intact_node *node, int operand) {
   intact_value *old = node->operands[operand];
@@ -40,6 +41,12 @@ intact_status intact__node_extend(intact_node *node, int n) {
     if (value == NULL) continue;
     *(uses[i].prev != NULL ? &uses[i].prev->next : &value->uses) = &uses[i];
     *(uses[i].next != NULL ? &uses[i].next->prev : &value->last_use) = &uses[i];
+  }
+  if (node->annotation) {
+    intact_wish *wishes = intact__arena_alloc(arena, (size_t)n, sizeof *wishes);
+    if (wishes == NULL) return intact__no_memory(arena->context, (size_t)n * sizeof *wishes);
+    if (node->n_operands > 0) memcpy(wishes, node->annotation->operands, (size_t)node->n_operands * sizeof *wishes);
+    node->annotation->operands = wishes;
   }
   node->operands = operands;
   node->uses = uses;

@@ -2,6 +2,7 @@
 /* Bias correction: the mean error of a layer's output goes; ranges that readers can't tell apart are cut. */
 #include "support/lab.h"
 
+#include "graph/quantizer.h"
 #include "quant/useful_range.h"
 
 static intact_context *context;
@@ -70,7 +71,15 @@ static void test_new_bias_and_few_samples(void **state) {
     intact_quantize_notes notes;
     intact_graph *q;
     assert_ok(context, intact_quantize(l.graph, data, NULL, &q, &notes));
-    assert_int_equal(lab_find(q, "layer")->n_operands, i == 0 ? 3 : 2);
+    const intact_node *layer = lab_find(q, "layer");
+    assert_int_equal(layer->n_operands, i == 0 ? 3 : 2);
+    /* what the quantizer wished of operands and result still stands beside them */
+    assert_int_equal(layer->annotation->operands[0].kind, INTACT_WISH_OWN);
+    assert_int_equal(layer->annotation->operands[layer->n_operands - 1].kind, i == 0 ? INTACT_WISH_NONE : INTACT_WISH_OWN);
+    assert_int_equal(layer->annotation->results[0].kind, INTACT_WISH_OWN);
+    intact_graph *copy;
+    assert_ok(context, intact_graph_copy(q, &copy));
+    intact_graph_destroy(copy);
     assert_true(lab_noted(&notes, i == 0 ? "bias correction: 4 channels of 1 layers" : "at least 8 samples"));
     intact_tensor *got = lab_run(q, samples);
     if (i == 0) assert_true(mean_error(exact, got) < 0.01);
