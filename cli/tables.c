@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that print a table: ops, kernels, quantizers, observers, passes, formats. */
+/* The verbs that print a table. */
 #include <string.h>
 
 #include "cli.h"
@@ -51,5 +51,9 @@ TABLE_VERB(ops, "Prints the table of ops: what each computes, its integer form, 
 TABLE_VERB(kernels, "Prints the table of integer kernels and the instruction set of each.");
 TABLE_VERB(quantizers, "Prints the table of quantizers and their options.");
 TABLE_VERB(observers, "Prints the table of observers and their options.");
+TABLE_VERB(fake_quantizers, "Prints the table of fake quantizers: the methods of quantization-aware training.");
+TABLE_VERB(optimizers, "Prints the table of optimizers, their options and defaults.");
+TABLE_VERB(schedulers, "Prints the table of learning-rate schedules, their options and defaults.");
+TABLE_VERB(networks, "Prints the table of networks that can be trained from scratch.");
 TABLE_VERB(passes, "Prints the table of graph passes, in their order, with their preconditions.");
 TABLE_VERB(formats, "Prints the table of file formats: what is read and written.");

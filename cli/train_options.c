@@ -11,7 +11,7 @@ const cli_option cli_train_options[] = {
     {"--data", "D", "training samples: an IDX file, .npy, .npz, .safetensors, or a folder of these or of PNG/JPEG pictures"},
     {"--labels", "L", "labels of the samples: an IDX file, .npy or .safetensors"},
     {"-o", "OUT", "the file to write; its extension names the format: .onnx, .intact"},
-    {"--from-scratch", "NAME", "a network with fresh parameters instead of MODEL: cnn mlp mobilenet resnet8"},
+    {"--from-scratch", "NAME", "a network with fresh parameters instead of MODEL: cnn mlp mobilenet resnet8 (intact networks)"},
     {"--weights", "FILE", "its parameters from a state dict (.safetensors)"},
     {"--test-data", "D", "samples that are not trained on: accuracy after every epoch and at the end"},
     {"--test-labels", "L", "their labels"},

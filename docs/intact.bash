@@ -2,7 +2,7 @@
 _intact() {
   local verb=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} words=
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'inspect quantize train run eval compare bench export ops kernels quantizers observers passes formats help --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'inspect quantize train run eval compare bench export ops kernels quantizers observers fake_quantizers optimizers schedulers networks passes formats help --help --version' -- "$current"))
     return
   fi
   case $verb in
@@ -18,6 +18,10 @@ _intact() {
     kernels) words='' ;;
     quantizers) words='' ;;
     observers) words='' ;;
+    fake_quantizers) words='' ;;
+    optimizers) words='' ;;
+    schedulers) words='' ;;
+    networks) words='' ;;
     passes) words='' ;;
     formats) words='' ;;
     help) words='--man --completion ' ;;

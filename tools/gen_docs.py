@@ -32,8 +32,9 @@ def pages(intact):
     made = "Made by `./dev docs` from the tables; not edited by hand.\n\n"
     yield "docs/ops.md", "# Ops\n\n" + made + table(intact, "ops")
     yield "docs/kernels.md", "# Integer kernels\n\n" + made + table(intact, "kernels", ("available",))
-    other = "".join(f"## {verb.capitalize()}\n\n{table(intact, verb)}\n" for verb in ("quantizers", "observers", "passes", "formats"))
-    yield "docs/tables.md", "# Quantizers, observers, passes, formats\n\n" + made + other
+    tables = ("quantizers", "observers", "fake_quantizers", "optimizers", "schedulers", "networks", "passes", "formats")
+    other = "".join(f"## {verb.replace('_', ' ').capitalize()}\n\n{table(intact, verb)}\n" for verb in tables)
+    yield "docs/tables.md", "# Quantizers, observers, training, passes, formats\n\n" + made + other
     verbs = [v["name"] for v in json.loads(call(intact, "help", "--json"))["verbs"]]
     text = "# The command\n\n" + made + "```\n" + call(intact, "--help") + "```\n"
     for verb in verbs:

@@ -27,7 +27,7 @@ typedef struct intact_optimizer_options {
 /* The defaults of optimizer `name`: "SGD" "Adam" "AdamW" "RMSprop" "Adagrad" "Adadelta" "Adamax" (any case). */
 INTACT_API intact_status intact_optimizer_default_options(intact_context *context, const char *name,
                                                           intact_optimizer_options *options);
-/* Sets the option called `name` (the names above; also betas1, betas2, initial_accumulator_value) from text. */
+/* Sets the option called `name` (the names above; initial_accumulator_value for initial_accumulator) from text. */
 INTACT_API intact_status intact_optimizer_set_option(intact_context *context, intact_optimizer_options *options,
                                                      const char *name, const char *value);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "autograd/option_list.h"
 #include "base/text.h"
 #include "tensor/tensor.h"
 
@@ -31,16 +32,16 @@ struct intact_optimizer {
   size_t n_parameters, parameter_capacity;
 };
 
-static const intact_optimizer_row *const rows[] = {
+const intact_optimizer_row *const intact__optimizers[] = {
 #define INTACT_OPTIMIZER(name) &intact__optimizer_##name,
 #include "autograd/optimizers.def"
 #undef INTACT_OPTIMIZER
 };
-enum { N_ROWS = sizeof rows / sizeof *rows };
+const int intact__n_optimizers = sizeof intact__optimizers / sizeof *intact__optimizers;
 
 const intact_optimizer_row *intact__find_optimizer(const char *name) {
-  for (int i = 0; i < N_ROWS; i++) {
-    if (strcasecmp(rows[i]->name, name) == 0) return rows[i];
+  for (int i = 0; i < intact__n_optimizers; i++) {
+    if (strcasecmp(intact__optimizers[i]->name, name) == 0) return intact__optimizers[i];
   }
   return NULL;
 }
@@ -49,18 +50,13 @@ static intact_status find_row(intact_context *context, const char *name, const i
   *row = intact__find_optimizer(name);
   if (*row) return INTACT_OK;
   char names[200] = "";
-  for (int i = 0; i < N_ROWS; i++) snprintf(names + strlen(names), sizeof names - strlen(names), " %s", rows[i]->name);
+  for (int i = 0; i < intact__n_optimizers; i++) {
+    snprintf(names + strlen(names), sizeof names - strlen(names), " %s", intact__optimizers[i]->name);
+  }
   INTACT_FAIL(context, WRONG_USE, "", "there is no optimizer '%s'; there are:%s", name, names);
 }
 
 /* ---- options ---- */
-intact_status intact_optimizer_default_options(intact_context *context, const char *name, intact_optimizer_options *options) {
-  const intact_optimizer_row *row;
-  INTACT_TRY(find_row(context, name, &row));
-  *options = row->defaults;
-  return INTACT_OK;
-}
-
 static const struct option {
   const char *name;
   size_t offset;
@@ -100,6 +96,19 @@ intact_status intact_optimizer_set_option(intact_context *context, intact_optimi
   INTACT_FAIL(context, WRONG_USE, "", "optimizers have no option '%s'; there are:%s", name, names);
 }
 
+static intact_status set_option(intact_context *context, void *options, const char *name, const char *value) {
+  return intact_optimizer_set_option(context, options, name, value);
+}
+
+intact_status intact_optimizer_default_options(intact_context *context, const char *name, intact_optimizer_options *options) {
+  const intact_optimizer_row *row;
+  intact_optimizer_options read = {0};
+  INTACT_TRY(find_row(context, name, &row));
+  INTACT_TRY(intact__each_option(context, row->options, set_option, &read));
+  *options = read;
+  return INTACT_OK;
+}
+
 static intact_status check_between(const intact_optimizer *optimizer, const char *name, double value, double low, double high) {
   if (value >= low && value < high) return INTACT_OK;
   INTACT_FAIL(optimizer->context, OUT_OF_RANGE, "", "%s: %s is %g; it is at least %g and below %g", optimizer->row->name, name,
@@ -132,7 +141,9 @@ intact_status intact_optimizer_create(intact_context *context, const char *name,
                                       intact_optimizer **optimizer) {
   const intact_optimizer_row *row;
   INTACT_TRY(find_row(context, name, &row));
-  intact_optimizer trial = {.context = context, .row = row, .defaults = options ? *options : row->defaults};
+  intact_optimizer trial = {.context = context, .row = row};
+  INTACT_TRY(intact_optimizer_default_options(context, name, &trial.defaults));
+  if (options) trial.defaults = *options;
   INTACT_TRY(check_options(&trial, &trial.defaults));
   intact_optimizer *made = intact__alloc(context, 1, sizeof *made);
   if (!made) return intact__no_memory(context, sizeof *made);

@@ -23,8 +23,8 @@ typedef struct intact_optimizer_call {
 typedef enum intact_momentum_kind { INTACT_MOMENTUM_NONE, INTACT_MOMENTUM_MOMENTUM, INTACT_MOMENTUM_BETA1 } intact_momentum_kind;
 
 typedef struct intact_optimizer_row {
-  const char *name;
-  intact_optimizer_options defaults;
+  const char *name, *doc;
+  const char *options; /* "name=default,...": what it takes */
   const char *states[INTACT_OPTIMIZER_STATES]; /* NULL: no more */
   /* Whether state i is kept with these options; NULL: always. */
   bool (*keeps)(const intact_optimizer_options *options, int i);
@@ -37,6 +37,8 @@ typedef struct intact_optimizer_row {
 #include "autograd/optimizers.def"
 #undef INTACT_OPTIMIZER
 
+extern const intact_optimizer_row *const intact__optimizers[];
+extern const int intact__n_optimizers;
 const intact_optimizer_row *intact__find_optimizer(const char *name); /* any case; NULL: none */
 /* What a schedule moves in group `group`; NULL when the optimizer has no momentum. */
 double *intact__optimizer_momentum(intact_optimizer *optimizer, int group);

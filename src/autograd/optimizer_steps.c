@@ -43,7 +43,8 @@ static bool keeps_sgd(const intact_optimizer_options *options, int i) {
 
 const intact_optimizer_row intact__optimizer_sgd = {
     .name = "SGD",
-    .defaults = {.lr = 1e-3},
+    .doc = "p -= lr g, g by a momentum buffer",
+    .options = "lr=0.001,momentum=0,dampening=0,weight_decay=0,nesterov=false,maximize=false",
     .states = {"momentum_buffer"},
     .keeps = keeps_sgd,
     .momentum = INTACT_MOMENTUM_MOMENTUM,
@@ -90,7 +91,8 @@ static bool keeps_adam(const intact_optimizer_options *options, int i) { return 
 
 const intact_optimizer_row intact__optimizer_adam = {
     .name = "Adam",
-    .defaults = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+    .doc = "moving averages of g and g^2; the decay is part of g",
+    .options = "lr=0.001,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0,amsgrad=false,maximize=false",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .keeps = keeps_adam,
     .momentum = INTACT_MOMENTUM_BETA1,
@@ -99,7 +101,8 @@ const intact_optimizer_row intact__optimizer_adam = {
 
 const intact_optimizer_row intact__optimizer_adamw = {
     .name = "AdamW",
-    .defaults = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01},
+    .doc = "Adam whose decay acts on the parameter alone",
+    .options = "lr=0.001,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01,amsgrad=false,maximize=false",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .keeps = keeps_adam,
     .momentum = INTACT_MOMENTUM_BETA1,
@@ -124,7 +127,8 @@ static void step_adamax(const intact_optimizer_call *call) {
 
 const intact_optimizer_row intact__optimizer_adamax = {
     .name = "Adamax",
-    .defaults = {.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+    .doc = "Adam with the decaying maximum of |g| in place of the average of g^2",
+    .options = "lr=0.002,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0,maximize=false",
     .states = {"exp_avg", "exp_inf"},
     .momentum = INTACT_MOMENTUM_BETA1,
     .step = step_adamax,
@@ -158,7 +162,8 @@ static bool keeps_rmsprop(const intact_optimizer_options *options, int i) {
 
 const intact_optimizer_row intact__optimizer_rmsprop = {
     .name = "RMSprop",
-    .defaults = {.lr = 1e-2, .alpha = 0.99, .eps = 1e-8},
+    .doc = "g by the root of a moving average of g^2",
+    .options = "lr=0.01,alpha=0.99,eps=1e-8,weight_decay=0,momentum=0,centered=false,maximize=false",
     .states = {"square_avg", "grad_avg", "momentum_buffer"},
     .keeps = keeps_rmsprop,
     .momentum = INTACT_MOMENTUM_MOMENTUM,
@@ -181,7 +186,8 @@ static void step_adagrad(const intact_optimizer_call *call) {
 
 const intact_optimizer_row intact__optimizer_adagrad = {
     .name = "Adagrad",
-    .defaults = {.lr = 1e-2, .eps = 1e-10},
+    .doc = "g by the root of the sum of all g^2",
+    .options = "lr=0.01,lr_decay=0,weight_decay=0,initial_accumulator_value=0,eps=1e-10,maximize=false",
     .states = {"sum"},
     .starts_at_accumulator = true,
     .step = step_adagrad,
@@ -205,7 +211,8 @@ static void step_adadelta(const intact_optimizer_call *call) {
 
 const intact_optimizer_row intact__optimizer_adadelta = {
     .name = "Adadelta",
-    .defaults = {.lr = 1, .rho = 0.9, .eps = 1e-6},
+    .doc = "g by the ratio of two moving averages: of moves and of gradients",
+    .options = "lr=1,rho=0.9,eps=1e-6,weight_decay=0,maximize=false",
     .states = {"square_avg", "acc_delta"},
     .step = step_adadelta,
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "autograd/option_list.h"
 #include "autograd/optimizer.h"
 #include "base/text.h"
 #include "tensor/tensor.h"
@@ -27,16 +28,16 @@ struct intact_scheduler {
   double start[]; /* n_groups */
 };
 
-static const intact_scheduler_row *const rows[] = {
+const intact_scheduler_row *const intact__schedulers[] = {
 #define INTACT_SCHEDULER(name) &intact__scheduler_##name,
 #include "autograd/schedulers.def"
 #undef INTACT_SCHEDULER
 };
-enum { N_ROWS = sizeof rows / sizeof *rows };
+const int intact__n_schedulers = sizeof intact__schedulers / sizeof *intact__schedulers;
 
 const intact_scheduler_row *intact__find_scheduler(const char *name) {
-  for (int i = 0; i < N_ROWS; i++) {
-    if (strcasecmp(rows[i]->name, name) == 0) return rows[i];
+  for (int i = 0; i < intact__n_schedulers; i++) {
+    if (strcasecmp(intact__schedulers[i]->name, name) == 0) return intact__schedulers[i];
   }
   return NULL;
 }
@@ -45,15 +46,10 @@ static intact_status find_row(intact_context *context, const char *name, const i
   *row = intact__find_scheduler(name);
   if (*row) return INTACT_OK;
   char names[300] = "";
-  for (int i = 0; i < N_ROWS; i++) snprintf(names + strlen(names), sizeof names - strlen(names), " %s", rows[i]->name);
+  for (int i = 0; i < intact__n_schedulers; i++) {
+    snprintf(names + strlen(names), sizeof names - strlen(names), " %s", intact__schedulers[i]->name);
+  }
   INTACT_FAIL(context, WRONG_USE, "", "there is no schedule '%s'; there are:%s", name, names);
-}
-
-intact_status intact_scheduler_default_options(intact_context *context, const char *name, intact_scheduler_options *options) {
-  const intact_scheduler_row *row;
-  INTACT_TRY(find_row(context, name, &row));
-  *options = row->defaults;
-  return INTACT_OK;
 }
 
 /* ---- options from text ---- */
@@ -131,6 +127,25 @@ intact_status intact_scheduler_set_option(intact_context *context, intact_schedu
   return INTACT_OK;
 }
 
+static intact_status set_option(intact_context *context, void *options, const char *name, const char *value) {
+  if (strcmp(name, "mode") == 0) { /* text that is kept: not the list's copy */
+    static const char *const modes[] = {"min", "max", "triangular", "triangular2", "exp_range"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+      if (strcmp(modes[i], value) == 0) value = modes[i];
+    }
+  }
+  return intact_scheduler_set_option(context, options, name, value);
+}
+
+intact_status intact_scheduler_default_options(intact_context *context, const char *name, intact_scheduler_options *options) {
+  const intact_scheduler_row *row;
+  intact_scheduler_options read = {0};
+  INTACT_TRY(find_row(context, name, &row));
+  INTACT_TRY(intact__each_option(context, row->options, set_option, &read));
+  *options = read;
+  return INTACT_OK;
+}
+
 /* ---- stepping ---- */
 static void apply(intact_scheduler *s) {
   for (int g = 0; g < s->n_groups; g++) {
@@ -160,7 +175,9 @@ intact_status intact_scheduler_create(intact_optimizer *optimizer, const char *n
   intact_context *context = intact__optimizer_context(optimizer);
   const intact_scheduler_row *row;
   INTACT_TRY(find_row(context, name, &row));
-  if (!options) options = &row->defaults;
+  intact_scheduler_options defaults;
+  INTACT_TRY(intact_scheduler_default_options(context, name, &defaults));
+  if (!options) options = &defaults;
   INTACT_TRY(check(optimizer, row, options));
   const int n = intact_optimizer_group_count(optimizer);
   const size_t bytes = sizeof(intact_scheduler) + (size_t)n * sizeof(double);

@@ -12,8 +12,8 @@ typedef struct intact_schedule_point {
 } intact_schedule_point;
 
 typedef struct intact_scheduler_row {
-  const char *name;
-  intact_scheduler_options defaults;
+  const char *name, *doc;
+  const char *options; /* "name=default,...": what it takes */
   /* What is wrong with the options, NULL: nothing. NULL function: nothing can be. */
   const char *(*check)(const intact_scheduler_options *options);
   /* At step `step` (0 first) of a group that started with `start`. NULL: goes by a metric (ReduceLROnPlateau). */
@@ -24,6 +24,8 @@ typedef struct intact_scheduler_row {
 #include "autograd/schedulers.def"
 #undef INTACT_SCHEDULER
 
+extern const intact_scheduler_row *const intact__schedulers[];
+extern const int intact__n_schedulers;
 const intact_scheduler_row *intact__find_scheduler(const char *name); /* any case; NULL: none */
 
 #endif

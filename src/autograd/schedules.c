@@ -15,7 +15,13 @@ static point at_step(const options *o, double start, int64_t step) {
   return rate(start * pow(o->gamma, (double)(step / o->step_size)));
 }
 static const char *check_step(const options *o) { return o->step_size >= 1 ? NULL : "step_size is at least 1"; }
-const intact_scheduler_row intact__scheduler_step = {"StepLR", {.gamma = 0.1, .step_size = 1}, check_step, at_step};
+const intact_scheduler_row intact__scheduler_step = {
+    .name = "StepLR",
+    .doc = "times gamma every step_size steps",
+    .options = "gamma=0.1,step_size=1",
+    .check = check_step,
+    .at = at_step,
+};
 
 static int passed(const options *o, int64_t step) {
   int n = 0;
@@ -31,19 +37,36 @@ static const char *check_milestones(const options *o) {
 static point at_multi_step(const options *o, double start, int64_t step) {
   return rate(start * pow(o->gamma, passed(o, step)));
 }
-const intact_scheduler_row intact__scheduler_multi_step = {"MultiStepLR", {.gamma = 0.1}, check_milestones, at_multi_step};
+const intact_scheduler_row intact__scheduler_multi_step = {
+    .name = "MultiStepLR",
+    .doc = "times gamma at every milestone",
+    .options = "gamma=0.1,milestones=",
+    .check = check_milestones,
+    .at = at_multi_step,
+};
 
 static point at_exponential(const options *o, double start, int64_t step) {
   return rate(start * pow(o->gamma, (double)step));
 }
-const intact_scheduler_row intact__scheduler_exponential = {"ExponentialLR", {.gamma = 0.95}, NULL, at_exponential};
+const intact_scheduler_row intact__scheduler_exponential = {
+    .name = "ExponentialLR",
+    .doc = "times gamma at every step",
+    .options = "gamma=0.95",
+    .at = at_exponential,
+};
 
 /* A wave of period 2 T_max. */
 static point at_cosine(const options *o, double start, int64_t step) {
   return rate(o->eta_min + (start - o->eta_min) * (1 + cos(PI * (double)step / (double)o->t_max)) / 2);
 }
 static const char *check_cosine(const options *o) { return o->t_max >= 1 ? NULL : "T_max is at least 1"; }
-const intact_scheduler_row intact__scheduler_cosine = {"CosineAnnealingLR", {.t_max = 1}, check_cosine, at_cosine};
+const intact_scheduler_row intact__scheduler_cosine = {
+    .name = "CosineAnnealingLR",
+    .doc = "a wave down to eta_min in T_max steps and up again",
+    .options = "T_max=1,eta_min=0",
+    .check = check_cosine,
+    .at = at_cosine,
+};
 
 static point at_cosine_restarts(const options *o, double start, int64_t step) {
   int64_t length = o->t_0;
@@ -61,7 +84,12 @@ static const char *check_cosine_restarts(const options *o) {
   return o->t_0 >= 1 && o->t_mult >= 1 ? NULL : "T_0 and T_mult are at least 1";
 }
 const intact_scheduler_row intact__scheduler_cosine_restarts = {
-    "CosineAnnealingWarmRestarts", {.t_0 = 1, .t_mult = 1}, check_cosine_restarts, at_cosine_restarts};
+    .name = "CosineAnnealingWarmRestarts",
+    .doc = "half waves down to eta_min, each T_mult times as long as the one before",
+    .options = "T_0=1,T_mult=1,eta_min=0",
+    .check = check_cosine_restarts,
+    .at = at_cosine_restarts,
+};
 
 static const char *check_iterations(const options *o) { return o->total_iters >= 1 ? NULL : "total_iters is at least 1"; }
 
@@ -75,7 +103,12 @@ static const char *check_linear(const options *o) {
   return check_iterations(o);
 }
 const intact_scheduler_row intact__scheduler_linear = {
-    "LinearLR", {.start_factor = 1.0 / 3, .end_factor = 1, .total_iters = 5}, check_linear, at_linear};
+    .name = "LinearLR",
+    .doc = "from start_factor to end_factor times the rate",
+    .options = "start_factor=0.3333333333333333,end_factor=1,total_iters=5",
+    .check = check_linear,
+    .at = at_linear,
+};
 
 static point at_constant(const options *o, double start, int64_t step) {
   return rate(step < o->total_iters ? start * o->factor : start);
@@ -84,18 +117,34 @@ static const char *check_constant(const options *o) {
   return o->factor >= 0 && o->factor <= 1 ? NULL : "factor is between 0 and 1";
 }
 const intact_scheduler_row intact__scheduler_constant = {
-    "ConstantLR", {.factor = 1.0 / 3, .total_iters = 5}, check_constant, at_constant};
+    .name = "ConstantLR",
+    .doc = "factor times the rate until total_iters",
+    .options = "factor=0.3333333333333333,total_iters=5",
+    .check = check_constant,
+    .at = at_constant,
+};
 
 static point at_polynomial(const options *o, double start, int64_t step) {
   const double done = (double)(step < o->total_iters ? step : o->total_iters) / (double)o->total_iters;
   return rate(start * pow(1 - done, o->power));
 }
 const intact_scheduler_row intact__scheduler_polynomial = {
-    "PolynomialLR", {.total_iters = 5, .power = 1}, check_iterations, at_polynomial};
+    .name = "PolynomialLR",
+    .doc = "falls to 0 as (1 - done)^power",
+    .options = "total_iters=5,power=1",
+    .check = check_iterations,
+    .at = at_polynomial,
+};
 
 static point at_lambda(const options *o, double start, int64_t step) { return rate(start * o->lambda(o->user, step)); }
 static const char *check_lambda(const options *o) { return o->lambda ? NULL : "a function (lambda) is needed"; }
-const intact_scheduler_row intact__scheduler_lambda = {"LambdaLR", {.gamma = 1}, check_lambda, at_lambda};
+const intact_scheduler_row intact__scheduler_lambda = {
+    .name = "LambdaLR",
+    .doc = "times a function of the step (in C only)",
+    .options = "",
+    .check = check_lambda,
+    .at = at_lambda,
+};
 
 /* Up to max_lr, down again, and on to nearly nothing; the momentum the other way round. */
 static point at_one_cycle(const options *o, double start, int64_t step) {
@@ -121,15 +170,14 @@ static const char *check_one_cycle(const options *o) {
   if (!(o->pct_start >= 0 && o->pct_start <= 1)) return "pct_start is between 0 and 1";
   return o->div_factor > 0 && o->final_div_factor > 0 ? NULL : "div_factor and final_div_factor are above 0";
 }
-const intact_scheduler_row intact__scheduler_one_cycle = {"OneCycleLR",
-                                                          {.pct_start = 0.3,
-                                                           .div_factor = 25,
-                                                           .final_div_factor = 1e4,
-                                                           .cycle_momentum = true,
-                                                           .base_momentum = 0.85,
-                                                           .max_momentum = 0.95},
-                                                          check_one_cycle,
-                                                          at_one_cycle};
+const intact_scheduler_row intact__scheduler_one_cycle = {
+    .name = "OneCycleLR",
+    .doc = "up to max_lr (0: the rate), down, and on to nearly nothing; the momentum the other way round",
+    .options = "max_lr=0,total_steps=0,pct_start=0.3,anneal_strategy=cos,cycle_momentum=true,base_momentum=0.85,"
+               "max_momentum=0.95,div_factor=25,final_div_factor=10000,three_phase=false",
+    .check = check_one_cycle,
+    .at = at_one_cycle,
+};
 
 static point at_cyclic(const options *o, double start, int64_t step) {
   (void)start;
@@ -147,15 +195,14 @@ static const char *check_cyclic(const options *o) {
   if (strcmp(o->mode, "triangular") == 0 || strcmp(o->mode, "triangular2") == 0 || strcmp(o->mode, "exp_range") == 0) return NULL;
   return "mode is triangular, triangular2 or exp_range";
 }
-const intact_scheduler_row intact__scheduler_cyclic = {"CyclicLR",
-                                                       {.gamma = 1,
-                                                        .step_size_up = 2000,
-                                                        .mode = "triangular",
-                                                        .cycle_momentum = true,
-                                                        .base_momentum = 0.8,
-                                                        .max_momentum = 0.9},
-                                                       check_cyclic,
-                                                       at_cyclic};
+const intact_scheduler_row intact__scheduler_cyclic = {
+    .name = "CyclicLR",
+    .doc = "up and down between base_lr and max_lr; the momentum the other way round",
+    .options = "base_lr=0,max_lr=0,step_size_up=2000,step_size_down=0,mode=triangular,gamma=1,cycle_momentum=true,"
+               "base_momentum=0.8,max_momentum=0.9",
+    .check = check_cyclic,
+    .at = at_cyclic,
+};
 
 /* Child i runs from milestone i-1 on, with a step count of its own. */
 static point at_sequential(const options *o, double start, int64_t step) {
@@ -173,7 +220,13 @@ static const char *check_sequential(const options *o) {
   }
   return check_milestones(o);
 }
-const intact_scheduler_row intact__scheduler_sequential = {"SequentialLR", {.gamma = 1}, check_sequential, at_sequential};
+const intact_scheduler_row intact__scheduler_sequential = {
+    .name = "SequentialLR",
+    .doc = "other schedules one after the other, from milestone to milestone (in C only)",
+    .options = "milestones=",
+    .check = check_sequential,
+    .at = at_sequential,
+};
 
 static const char *check_plateau(const options *o) {
   if (!(o->factor > 0 && o->factor < 1)) return "factor is between 0 and 1";
@@ -181,7 +234,8 @@ static const char *check_plateau(const options *o) {
   return o->patience >= 0 && o->cooldown >= 0 ? NULL : "patience and cooldown are not below 0";
 }
 const intact_scheduler_row intact__scheduler_plateau = {
-    "ReduceLROnPlateau",
-    {.factor = 0.1, .mode = "min", .threshold = 1e-4, .eps = 1e-8, .patience = 10},
-    check_plateau,
-    NULL};
+    .name = "ReduceLROnPlateau",
+    .doc = "times factor when the metric has not got better for more than patience steps",
+    .options = "mode=min,factor=0.1,patience=10,threshold=0.0001,threshold_mode=rel,cooldown=0,min_lr=0,eps=1e-8",
+    .check = check_plateau,
+};

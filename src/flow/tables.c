@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "autograd/optimizer.h"
+#include "autograd/scheduler.h"
 #include "base/arena.h"
 #include "base/text.h"
 #include "graph/format.h"
@@ -11,6 +13,8 @@
 #include "graph/pass.h"
 #include "graph/quantizer.h"
 #include "kernels/kernel.h"
+#include "quant/fake_quantizers.h"
+#include "train/network.h"
 
 typedef struct owned_table {
   intact_table table; /* first */
@@ -100,6 +104,36 @@ static void format_row(intact_arena *arena, int i, const char **cells) {
   cells[4] = row->doc;
 }
 
+static void optimizer_row(intact_arena *arena, int i, const char **cells) {
+  (void)arena;
+  cells[0] = intact__optimizers[i]->name;
+  cells[1] = intact__optimizers[i]->options;
+  cells[2] = intact__optimizers[i]->doc;
+}
+
+static void scheduler_row(intact_arena *arena, int i, const char **cells) {
+  (void)arena;
+  cells[0] = intact__schedulers[i]->name;
+  cells[1] = intact__schedulers[i]->options;
+  cells[2] = intact__schedulers[i]->doc;
+}
+
+static void network_row(intact_arena *arena, int i, const char **cells) {
+  (void)arena;
+  cells[0] = intact__networks[i]->name;
+  cells[1] = intact__networks[i]->doc;
+}
+
+static void fake_quantizer_row(intact_arena *arena, int i, const char **cells) {
+  (void)arena;
+  const intact_fake_row *row = intact__fake_quantizers[i];
+  cells[0] = row->name;
+  cells[1] = row->torch_name ? row->torch_name : "";
+  cells[2] = row->options;
+  cells[3] = row->is_learned ? "yes" : "no";
+  cells[4] = row->doc;
+}
+
 typedef struct source {
   const char *name;
   int n_columns;
@@ -113,6 +147,10 @@ static const source sources[] = {
     {"kernels", 4, {"family", "name", "isa", "available"}, &intact__n_kernel_rows, kernel_row},
     {"quantizers", 3, {"name", "options", "doc"}, &intact__n_quantizers, quantizer_row},
     {"observers", 6, {"name", "torch", "options", "per_channel", "merges", "doc"}, &intact__n_observers, observer_row},
+    {"fake_quantizers", 5, {"name", "torch", "options", "learned", "doc"}, &intact__n_fake_quantizers, fake_quantizer_row},
+    {"optimizers", 3, {"name", "options", "doc"}, &intact__n_optimizers, optimizer_row},
+    {"schedulers", 3, {"name", "options", "doc"}, &intact__n_schedulers, scheduler_row},
+    {"networks", 2, {"name", "doc"}, &intact__n_networks, network_row},
     {"passes", 5, {"name", "stages", "numerics", "precondition", "doc"}, &intact__n_passes, pass_row},
     {"formats", 5, {"name", "extensions", "reads", "writes", "doc"}, &intact__n_formats, format_row},
 };
@@ -121,7 +159,10 @@ intact_status intact_table_create(intact_context *context, const char *name, int
   const source *from = NULL;
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
     if (strcmp(sources[i].name, name) == 0) from = &sources[i];
-  if (!from) INTACT_FAIL(context, WRONG_USE, "", "there is no table '%s': ops kernels quantizers observers passes formats", name);
+  if (!from) {
+    INTACT_FAIL(context, WRONG_USE, "", "there is no table '%s': ops kernels quantizers observers fake_quantizers optimizers schedulers "
+                "networks passes formats", name);
+  }
   owned_table *t = intact__alloc_zeroed(context, 1, sizeof *t);
   if (!t) return intact__no_memory(context, sizeof *t);
   intact__arena_init(&t->arena, context);

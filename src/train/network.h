@@ -24,6 +24,9 @@ typedef struct intact_network_row {
 #include "train/networks.def"
 #undef INTACT_NETWORK
 
+extern const intact_network_row *const intact__networks[];
+extern const int intact__n_networks;
+
 /* Layers: parameters are constants "<name>.weight" and so on. Padding keeps the size (before the stride). */
 intact_value *intact__net_conv(intact_net *net, intact_value *x, const char *name, int64_t out, int64_t kernel, int64_t stride,
                                int64_t groups, bool bias);

@@ -104,12 +104,12 @@ const intact_network_row intact__network_mobilenet = {
     "mobilenet", "depthwise separable and inverted residual blocks with relu, relu6, hardswish and squeeze-excite", build_mobilenet};
 
 /* ---- the table ---- */
-static const intact_network_row *const rows[] = {
+const intact_network_row *const intact__networks[] = {
 #define INTACT_NETWORK(name) &intact__network_##name,
 #include "train/networks.def"
 #undef INTACT_NETWORK
 };
-enum { N_ROWS = sizeof rows / sizeof *rows };
+const int intact__n_networks = sizeof intact__networks / sizeof *intact__networks;
 
 static intact_status build(intact_net *n, const intact_network_row *row) {
   const int64_t dims[4] = {intact__graph_symbol(n->graph, "N"), 1, 28, 28};
@@ -123,11 +123,11 @@ static intact_status build(intact_net *n, const intact_network_row *row) {
 
 intact_status intact_network_create(intact_context *context, const char *name, intact_generator *generator, intact_graph **graph) {
   char names[200] = "";
-  for (int i = 0; i < N_ROWS; i++) {
-    if (strcmp(rows[i]->name, name) == 0) {
+  for (int i = 0; i < intact__n_networks; i++) {
+    if (strcmp(intact__networks[i]->name, name) == 0) {
       intact_net n = {.context = context, .generator = generator};
       INTACT_TRY(intact__graph_create(context, name, &n.graph));
-      const intact_status status = build(&n, rows[i]);
+      const intact_status status = build(&n, intact__networks[i]);
       if (status != INTACT_OK) {
         intact_graph_destroy(n.graph);
         return status;
@@ -135,7 +135,7 @@ intact_status intact_network_create(intact_context *context, const char *name, i
       *graph = n.graph;
       return INTACT_OK;
     }
-    snprintf(names + strlen(names), sizeof names - strlen(names), " %s", rows[i]->name);
+    snprintf(names + strlen(names), sizeof names - strlen(names), " %s", intact__networks[i]->name);
   }
   INTACT_FAIL(context, WRONG_USE, name, "there is no network '%s' to train from scratch; there are:%s", name, names);
 }

@@ -257,7 +257,7 @@ def group_train():
 
 
 def group_tables():
-    for verb in ("ops", "kernels", "quantizers", "observers", "passes", "formats"):
+    for verb in ("ops", "kernels", "quantizers", "observers", "fake_quantizers", "optimizers", "schedulers", "networks", "passes", "formats"):
         rows = call_json(verb).get("rows", [])
         check(f"rows of {verb}", len(rows) > 0 and all(isinstance(r, dict) for r in rows), rows[:1])
         check(f"text of {verb}", call(verb)[0] == 0)
