@@ -78,6 +78,7 @@ bool cli_quantize_options(cli *c, intact_quantize_options *options, char ***keep
 int64_t cli_peak_rss(void);
 double cli_seconds(void); /* monotonic */
 int64_t cli_file_bytes(const char *path);
+bool cli_can_write(const char *path); /* its folder is there and takes files: what long work asks before it starts */
 const char *cli_shape(const intact_graph *graph, const intact_value_info *info, char *buffer, size_t bytes);
 void cli_print_report(const intact_report *report, FILE *out);
 json_t *cli_report_layers(const intact_report *report);

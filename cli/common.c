@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -27,6 +28,16 @@ double cli_seconds(void) {
 int64_t cli_peak_rss(void) {
   struct rusage usage;
   return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+bool cli_can_write(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+  struct stat info;
+  const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+  const bool can = folder && !is_folder && access(folder, W_OK | X_OK) == 0;
+  free(folder);
+  return can;
 }
 
 int64_t cli_file_bytes(const char *path) {
@@ -62,6 +73,7 @@ intact_status cli_open_data(cli *c, const intact_graph *graph, const char *optio
   }
   *wrong_use = !numbers(c, "--mean", false, &mean, &options.n_mean) || !numbers(c, "--std", true, &std, &options.n_std) ||
                !cli_int(c, "--samples", 0, 1, INT64_MAX, &options.samples);
+  if (strcmp(option, "--data") != 0) options.samples = 0; /* held-out samples: all of them */
   if (!*wrong_use) {
     options.mean = mean;
     options.std = std;

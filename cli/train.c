@@ -127,6 +127,11 @@ static int check_use(cli *c) {
   if (!ends_with(out, ".onnx") && !ends_with(out, ".intact")) {
     return cli_wrong_use(c, "-o is '%s'; the extension names the format: .onnx or .intact", out);
   }
+  static const char *const files[] = {"-o", "--report", "--log"};
+  for (int i = 0; i < 3; i++) {
+    const char *path = cli_get(c, files[i]);
+    if (path && !cli_can_write(path)) return cli_wrong_use(c, "%s is '%s', whose folder is not there or takes no files", files[i], path);
+  }
   return 0;
 }
 

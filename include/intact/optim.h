@@ -47,8 +47,8 @@ INTACT_API intact_optimizer_options *intact_optimizer_group_options(intact_optim
 /* gradients[i] belongs to parameter i, groups one after the other; where it is NULL the parameter and its state stay. Checked
    before anything changes. */
 INTACT_API intact_status intact_optimizer_step(intact_optimizer *optimizer, const intact_tensor *const *gradients);
-/* State as named tensors "<prefix><state>.<parameter>" and "<prefix>step" "<prefix>lr" ...; loading makes the next steps the same
-   to the bit. */
+/* State as named tensors "<prefix><state>.<parameter>", "<prefix><optimizer>.step" and "<prefix>lr" ...; loading makes the next steps
+   the same to the bit, and refuses the state of another optimizer. */
 INTACT_API intact_status intact_optimizer_save(const intact_optimizer *optimizer, const char *prefix, intact_tensor_set *set);
 INTACT_API intact_status intact_optimizer_load(intact_optimizer *optimizer, const char *prefix, const intact_tensor_set *set);
 

@@ -283,7 +283,7 @@ intact_status intact_optimizer_save(const intact_optimizer *optimizer, const cha
   const int64_t n = (int64_t)optimizer->n_parameters, groups = (int64_t)optimizer->n_groups;
   INTACT_TRY(intact_tensor_create(optimizer->context, INTACT_S64, 1, &n, &tensor));
   for (int64_t i = 0; i < n; i++) ((int64_t *)intact_tensor_mutable_data(tensor))[i] = optimizer->parameters[i].step;
-  snprintf(name, sizeof name, "%sstep", prefix);
+  snprintf(name, sizeof name, "%s%s.step", prefix, optimizer->row->name);
   INTACT_TRY(intact_tensor_set_add(set, name, tensor));
   for (int k = 0; k < SAVED_OPTIONS; k++) {
     INTACT_TRY(intact_tensor_create(optimizer->context, INTACT_F64, 1, &groups, &tensor));
@@ -341,7 +341,7 @@ intact_status intact_optimizer_load(intact_optimizer *optimizer, const char *pre
   char name[300];
   const intact_tensor *steps, *options[SAVED_OPTIONS];
   const size_t n = optimizer->n_parameters;
-  snprintf(name, sizeof name, "%sstep", prefix);
+  snprintf(name, sizeof name, "%s%s.step", prefix, optimizer->row->name);
   INTACT_TRY(find_saved(optimizer, set, name, INTACT_S64, (int64_t)n, false, &steps));
   for (int k = 0; k < SAVED_OPTIONS; k++) {
     snprintf(name, sizeof name, "%s%s", prefix, saved_names[k]);

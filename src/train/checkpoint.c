@@ -83,9 +83,11 @@ static intact_status save_all(const intact_trainer *t, intact_tensor_set *set) {
   return t->scheduler ? intact_scheduler_save(t->scheduler, "optimizer.", set) : INTACT_OK;
 }
 
+/* Refuses, with or without a folder, to go on with parameters that are not finite. */
 intact_status intact__checkpoint_write(intact_trainer *t) {
   char path[4096];
   intact_tensor_set *set;
+  INTACT_TRY(intact__train_check_parameters(t));
   if (!t->options->checkpoint || t->rank != 0) return INTACT_OK;
   INTACT_TRY(intact_tensor_set_create(t->context, &set));
   intact_status status = save_all(t, set);

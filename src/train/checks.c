@@ -155,6 +155,17 @@ static bool is_finite(const intact_tensor *tensor) {
   return true;
 }
 
+intact_status intact__train_check_parameters(const intact_trainer *t) {
+  for (int i = 0; i < intact_trainable_count(t->trainable); i++) {
+    const char *name = intact_trainable_name(t->trainable, i);
+    if (is_finite(intact_variable_tensor(intact_trainable_parameter(t->trainable, i)))) continue;
+    INTACT_FAIL(t->context, INVALID_VALUE, name, "step %lld (epoch %lld): the update has made parameter %s infinite or NaN. Try a smaller "
+                "learning rate or clipping%s", (long long)t->step, (long long)t->epoch + 1, name,
+                t->options->checkpoint ? "; the last checkpoint is as it was before" : "");
+  }
+  return INTACT_OK;
+}
+
 static intact_status look(void *user, const intact_value *value, const intact_tensor *tensor) {
   hunt *h = user;
   if (!h->found && value->producer && !is_finite(tensor)) h->found = value;

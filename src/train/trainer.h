@@ -37,6 +37,8 @@ typedef struct intact_trainer {
 
 /* checks.c: all that can be wrong beforehand. */
 intact_status intact__train_check(intact_trainer *t);
+/* A failure that names the first parameter that is not finite. */
+intact_status intact__train_check_parameters(const intact_trainer *t);
 /* The failure for a loss that is not finite: names the step and the first layer with such a value. */
 intact_status intact__train_not_finite(intact_trainer *t, double loss);
 

@@ -114,6 +114,10 @@ static void bad_input_is_refused(void **state) {
   intact_tensor_set *set;
   assert_int_equal(intact_tensor_set_create(c, &set), INTACT_OK);
   assert_int_equal(intact_optimizer_load(optimizer, "", set), INTACT_MISSING_ENTRY);
+  intact_optimizer *other = make(c, "sgd", wrong, 0);
+  assert_int_equal(intact_optimizer_save(other, "", set), INTACT_OK);
+  assert_int_equal(intact_optimizer_load(optimizer, "", set), INTACT_MISSING_ENTRY); /* another optimizer's */
+  intact_optimizer_destroy(other);
   intact_tensor_set_destroy(set);
   intact_optimizer_destroy(optimizer);
   intact_tensor_destroy(x);

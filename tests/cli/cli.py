@@ -196,7 +196,7 @@ def train_wrongly(place, out):
              ([model, "--lr", "0"], 2, "above 0"), ([model, "--lr", "-1"], 2, "--lr"), ([model, "--batch", "513"], 1, "513"),
              ([model, *bad], 1, "200"), ([model, "--bits-weights", "9"], 2, "2 to 8"), ([model, "--resume"], 2, "--checkpoint"),
              ([model, "--optimizer", "Best"], 2, "AdamW"), ([model, "--method", "magic"], 1, "lsq"), ([model, "--weights", "x"], 2, "--from-scratch"),
-             ([model, "--schedule", "StepLR:step_size=0"], 1, "step_size"), ([model, "--test-data", "x"], 2, "--test-labels"),
+             ([model, "--schedule", "StepLR:step_size=0"], 1, "step_size"), ([model, "--log", "/no/such/folder/log"], 2, "/no/such"), ([model, "--test-data", "x"], 2, "--test-labels"),
              ([model, "--float", "--optimizer", "SGD", "--lr", "1e30"], 1, "step 1"))
     for arguments, code, word in wrong:
         got, _, err = call("train", *TRAIN, *arguments, "-o", out, "--quiet")

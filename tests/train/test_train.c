@@ -316,6 +316,18 @@ static void a_loss_that_explodes_says_where(void **state) {
   assert_non_null(strstr(intact_context_message(c), "step 1 (epoch 1)"));
   assert_non_null(strstr(intact_context_message(c), "first layer with such a value is fc"));
   close_lesson(&l);
+  /* The last update of an epoch breaks the parameters: no checkpoint of them. */
+  char folder[] = "/tmp/intact_train_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  options.checkpoint = folder;
+  options.batch = 512;
+  sgd.lr = 1e38;
+  sgd.weight_decay = 1e38;
+  open_lesson(c, "mlp", &l);
+  assert_fails(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_INVALID_VALUE);
+  assert_non_null(strstr(intact_context_message(c), "parameter fc"));
+  assert_int_equal(rmdir(folder), 0); /* empty */
+  close_lesson(&l);
   intact_context_destroy(c);
 }
 
