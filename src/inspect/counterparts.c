@@ -9,10 +9,10 @@
 #include "quant/equalize.h"
 #include "quant/quant_layer.h"
 
-/* Nodes of a graph by source names. */
+/* Nodes of a graph by their own names and by source names. */
 typedef struct source_index {
   const intact_graph *graph;
-  intact_map by_source;      /* one source name -> position in nodes */
+  intact_map by_name, by_source; /* one name -> position in nodes */
   const intact_node **nodes;
 } source_index;
 
@@ -43,6 +43,7 @@ static intact_status index_sources(source_index *index, intact_arena *arena) {
   if (!index->nodes) return intact__no_memory(graph->context, (size_t)graph->n_nodes);
   for (const intact_node *node = graph->first; node; node = node->next, at++) {
     index->nodes[at] = node;
+    INTACT_TRY(intact__map_set(&index->by_name, node->name, at));
     for (const char *source = node->source && *node->source ? node->source : NULL; source;) {
       char *name = first_source(source, arena, &source);
       if (!name) return intact__no_memory(graph->context, 1);
@@ -74,17 +75,32 @@ static intact_status latest_node(const source_index *index, intact_arena *arena,
   return INTACT_OK;
 }
 
+/* The node that was copied: of several that one imported node became, each has its own. */
+static const intact_node *same_node(const source_index *a, const intact_node *node) {
+  int64_t at;
+  const intact_node *twin = intact__map_get(&a->by_name, node->name, &at) ? a->nodes[at] : NULL;
+  return twin && twin->op == node->op && *node->source && strcmp(twin->source, node->source) == 0 ? twin : NULL;
+}
+
+/* Whether node number `at` is the last one that stands for the last of its sources: what came out of it. */
+static bool gives_its_source(const source_index *index, const intact_node *node, int64_t at) {
+  const char *plus = strrchr(node->source, '+');
+  int64_t last = -1;
+  return intact__map_get(&index->by_source, plus ? plus + 1 : node->source, &last) && last == at;
+}
+
 static intact_status match_values(matcher *m) {
   const intact_graph *a = m->a.graph, *b = m->b.graph;
   const intact_value **of = m->found->of;
+  int64_t at = 0;
   for (int i = 0; i < b->n_inputs && i < a->n_inputs; i++) of[b->inputs[i]->id] = a->inputs[i];
-  for (const intact_node *node = b->first; node; node = node->next) {
+  for (const intact_node *node = b->first; node; node = node->next, at++) {
     if (intact__changes_form(node)) {
       of[node->results[0]->id] = of[node->operands[0]->id];
       continue;
     }
-    const intact_node *twin = NULL;
-    INTACT_TRY(latest_node(&m->a, m->arena, node->source, &twin));
+    const intact_node *twin = same_node(&m->a, node);
+    if (!twin && gives_its_source(&m->b, node, at)) INTACT_TRY(latest_node(&m->a, m->arena, node->source, &twin));
     for (int r = 0; twin && r < node->n_results && r < twin->n_results; r++) of[node->results[r]->id] = twin->results[r];
   }
   return INTACT_OK;
@@ -165,11 +181,10 @@ intact_status intact__find_counterparts(const intact_graph *a, const intact_grap
   counterparts->of = intact__arena_alloc(arena, b->n_values + 1, sizeof *counterparts->of);
   counterparts->rescales = intact__arena_alloc(arena, a->n_values + 1, sizeof *counterparts->rescales);
   if (!counterparts->of || !counterparts->rescales) return intact__no_memory(a->context, b->n_values);
-  intact__map_init(&m.a.by_source, a->context);
-  intact__map_init(&m.b.by_source, a->context);
+  intact_map *const maps[] = {&m.a.by_name, &m.a.by_source, &m.b.by_name, &m.b.by_source};
+  for (int i = 0; i < 4; i++) intact__map_init(maps[i], a->context);
   const intact_status status = find_all(&m);
-  intact__map_fini(&m.a.by_source);
-  intact__map_fini(&m.b.by_source);
+  for (int i = 0; i < 4; i++) intact__map_fini(maps[i]);
   return status;
 }
 

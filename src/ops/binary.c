@@ -145,6 +145,9 @@ BINARY_ROW(div, "y = a / b, cut (rounding_mode trunc) or floored (floor) if aske
            INTACT_ATEN("div.Scalar_mode"), INTACT_ATEN("div_"), INTACT_ATEN("div_.Tensor"), INTACT_ATEN("true_divide"),
            /* integer_division: on integers rounding_mode is trunc; and as scalar_operand */
            INTACT_ONNX_AS("Div", "", "integer_division"),
+           /* quotients in the end: the sum of the operands over their number, x over its neighbours' or its own spread */
+           INTACT_ONNX_AS("Mean", "", "mean_of_operands"), INTACT_ONNX_AS("LRN", "", "local_response_norm"),
+           INTACT_ONNX_AS("MeanVarianceNormalization", "", "mean_variance_norm"),
            INTACT_OPENVINO_AS("Divide", "auto_broadcast=,m_pythondiv=", "integer_division"))
 
 INTACT_ELEMENTWISE(floor_divide, 2, .s64 = floor_divide_s64, .scalar = "other")

@@ -402,7 +402,9 @@ static intact_status identity_eval(const intact_call *call) {
 
 MOVES_ROW(identity, "y = x.", SCHEMA(INTACT_X), INTACT_ATEN("alias"), INTACT_ATEN("alias_copy"),
           INTACT_ATEN_AS("clone", "memory_format=", NULL), INTACT_ATEN_AS("contiguous", "memory_format=", NULL),
-          INTACT_ATEN("lift_fresh_copy"), INTACT_ATEN("lift_fresh"), INTACT_ATEN("positive"), INTACT_ONNX("Identity"))
+          INTACT_ATEN("lift_fresh_copy"), INTACT_ATEN("lift_fresh"), INTACT_ATEN("positive"), INTACT_ONNX("Identity"),
+          /* dropout_off: of a trained network; the value itself is bound, no node is made */
+          INTACT_ONNX_AS("Dropout", "", "dropout_off"))
 
 static intact_status detach_infer(intact_infer *infer) {
   return intact__infer_like_first(infer);

@@ -142,6 +142,28 @@ static void test_useless_range_is_no_error(void **state) {
   intact_graph_destroy(l.graph);
 }
 
+/* Several nodes that one imported node became: each is compared with its own, not with the last. */
+static void test_nodes_of_one_source(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *x = lab_input(&l, "x", LAB_DIMS(1, 6));
+  intact_value *h = lab_linear(&l, "fc", x, 8);
+  intact_value *squares = lab_binary(&l, &intact_op_mul, "squares", h, h);
+  h = lab_linear(&l, "out", lab_binary(&l, &intact_op_add, "sum", squares, h), 3);
+  lab_outputs(&l, 1, &h);
+  for (intact_node *node = l.graph->first; node; node = node->next)
+    node->source = strcmp(node->name, "squares") == 0 ? "sum" : node->name;
+  intact_tensor *samples = lab_random(&l, -1, 1, LAB_DIMS(32, 6));
+  intact_graph *quantized = quantize(l.graph, samples, false, NULL);
+  intact_report *report = compare(l.graph, INTACT_ENGINE_FLOAT, quantized, INTACT_ENGINE_INT, samples);
+  assert_int_equal(intact_report_layer_count(report), 4);
+  for (int i = 0; i < 4; i++) assert_true(intact_report_layer(report, i)->sqnr_here_db > 25);
+  intact_report_destroy(report);
+  intact_graph_destroy(quantized);
+  intact_tensor_destroy(samples);
+  intact_graph_destroy(l.graph);
+}
+
 static int setup(void **state) {
   (void)state;
   context = test_context(2);
@@ -159,6 +181,7 @@ int main(void) {
       cmocka_unit_test(test_equalized_layers_are_the_same),
       cmocka_unit_test(test_engines),
       cmocka_unit_test(test_useless_range_is_no_error),
+      cmocka_unit_test(test_nodes_of_one_source),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

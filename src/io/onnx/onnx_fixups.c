@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const intact_onnx_fixup *const families[] = {
-    intact__onnx_fixups_control, intact__onnx_fixups_elementwise, intact__onnx_fixups_neural, intact__onnx_fixups_quantize,
-    intact__onnx_fixups_rnn,     intact__onnx_fixups_shape,       intact__onnx_fixups_vision,
+    intact__onnx_fixups_composed, intact__onnx_fixups_control, intact__onnx_fixups_elementwise, intact__onnx_fixups_neural,
+    intact__onnx_fixups_quantize, intact__onnx_fixups_rnn,     intact__onnx_fixups_shape,       intact__onnx_fixups_vision,
 };
 
 const intact_onnx_fixup *intact__onnx_find_fixup(const char *name) {

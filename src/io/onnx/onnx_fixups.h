@@ -12,6 +12,7 @@
 #define INTACT_ONNX_FIXUPS_END \
   { .name = NULL }
 
+extern const intact_onnx_fixup intact__onnx_fixups_composed[];
 extern const intact_onnx_fixup intact__onnx_fixups_control[];
 extern const intact_onnx_fixup intact__onnx_fixups_elementwise[];
 extern const intact_onnx_fixup intact__onnx_fixups_neural[];
