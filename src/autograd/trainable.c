@@ -4,6 +4,8 @@
 
 #include "graph/observer.h"
 
+enum { RECYCLED = 1 << 30 };
+
 intact_status intact_trainable_create(intact_graph *graph, intact_trainable **trainable) {
   intact_context *context = graph->context;
   if (graph->stage > INTACT_STAGE_OBSERVED)
@@ -12,6 +14,7 @@ intact_status intact_trainable_create(intact_graph *graph, intact_trainable **tr
   intact_trainable *made = intact__alloc_zeroed(context, 1, sizeof *made);
   if (!made) return intact__no_memory(context, sizeof *made);
   *made = (intact_trainable){.context = context, .graph = graph, .training = true};
+  intact__recycle_up_to(context, RECYCLED); /* every step needs the blocks of the last one again */
   intact_status status = intact__trainable_prepare(made);
   if (status != INTACT_OK) {
     intact_trainable_destroy(made);

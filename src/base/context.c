@@ -175,6 +175,10 @@ void *intact__alloc(intact_context *context, size_t count, size_t size) {
   return kept ? kept : context->options.allocator.allocate(context->options.allocator.user, bytes);
 }
 
+void intact__recycle_up_to(intact_context *context, size_t bytes) {
+  if (context->recycler.most < bytes) context->recycler.most = bytes;
+}
+
 void *intact__alloc_zeroed(intact_context *context, size_t count, size_t size) {
   void *memory = intact__alloc(context, count, size);
   if (memory) memset(memory, 0, count * size);

@@ -44,6 +44,8 @@ intact_status intact__fail_in(intact_context *context, const char *format, ...) 
 void *intact__alloc(intact_context *context, size_t count, size_t size);
 void *intact__alloc_zeroed(intact_context *context, size_t count, size_t size);
 void intact__free(intact_context *context, void *memory);
+/* Freed blocks are kept for the next use up to so many bytes in all; only raises what holds. */
+void intact__recycle_up_to(intact_context *context, size_t bytes);
 char *intact__strdup(intact_context *context, const char *text);
 intact_status intact__no_memory(intact_context *context, size_t bytes);
 /* Grows an array to hold at least `need` elements (doubling). */

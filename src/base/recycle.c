@@ -21,6 +21,7 @@ static const bool keeps = true;
 
 void intact__recycler_init(intact_recycler *recycler) {
   memset(recycler, 0, sizeof *recycler);
+  recycler->most = INTACT_RECYCLE_MOST;
   pthread_mutex_init(&recycler->lock, NULL);
 }
 
@@ -32,11 +33,11 @@ static void *take_out(intact_recycler *r, int place) {
 }
 
 void *intact__recycler_take(intact_recycler *recycler, size_t bytes) {
-  if (!keeps || bytes < INTACT_RECYCLE_LEAST || bytes > INTACT_RECYCLE_MOST) return NULL;
+  if (!keeps || bytes < INTACT_RECYCLE_LEAST || bytes > recycler->most) return NULL;
   int best = -1;
   void *memory = NULL;
   pthread_mutex_lock(&recycler->lock);
-  for (int i = 0; i < INTACT_RECYCLE_BLOCKS; i++) {
+  for (int i = 0; i < recycler->used; i++) {
     size_t have = recycler->blocks[i].bytes;
     if (have >= bytes && have <= bytes + bytes / 4 && (best < 0 || have < recycler->blocks[best].bytes)) best = i;
   }
@@ -49,13 +50,14 @@ bool intact__recycler_give(intact_recycler *recycler, void *memory, void **evict
   *evicted = NULL;
   if (!keeps || memory == NULL) return false;
   size_t bytes = malloc_usable_size(memory);
-  if (bytes < INTACT_RECYCLE_LEAST || bytes > INTACT_RECYCLE_MOST / 4) return false;
+  if (bytes < INTACT_RECYCLE_LEAST || bytes > recycler->most / 4) return false;
   pthread_mutex_lock(&recycler->lock);
   int place = 0;
-  for (int i = 0; i < INTACT_RECYCLE_BLOCKS; i++) {
+  for (int i = 0; i < recycler->used; i++) {
     if (recycler->blocks[i].bytes < recycler->blocks[place].bytes) place = i;
   }
-  bool fits = recycler->total - recycler->blocks[place].bytes + bytes <= INTACT_RECYCLE_MOST;
+  if (recycler->used < INTACT_RECYCLE_BLOCKS && (recycler->used == 0 || recycler->blocks[place].bytes > 0)) place = recycler->used++;
+  bool fits = recycler->total - recycler->blocks[place].bytes + bytes <= recycler->most;
   if (fits) {
     if (recycler->blocks[place].bytes > 0) *evicted = take_out(recycler, place);
     recycler->blocks[place].memory = memory;

@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { INTACT_RECYCLE_BLOCKS = 16, INTACT_RECYCLE_LEAST = 1 << 17, INTACT_RECYCLE_MOST = 48 << 20 };
+enum { INTACT_RECYCLE_BLOCKS = 256, INTACT_RECYCLE_LEAST = 1 << 15, INTACT_RECYCLE_MOST = 48 << 20 };
 
 typedef struct intact_recycler {
   pthread_mutex_t lock;
-  size_t total;
+  size_t most, total; /* bytes that may be kept, and that are */
+  int used;           /* places from here on are free */
   struct {
     void *memory;
     size_t bytes; /* 0: free place */
@@ -22,7 +23,7 @@ typedef struct intact_recycler {
 void intact__recycler_init(intact_recycler *recycler);
 /* A kept block of at least `bytes` that is not much larger, or NULL. */
 void *intact__recycler_take(intact_recycler *recycler, size_t bytes);
-/* Keeps a block that malloc made (large ones only, INTACT_RECYCLE_MOST bytes in all; the smallest makes room); true when
+/* Keeps a block that malloc made (large ones only, `most` bytes in all; the smallest makes room); true when
    `memory` was taken over. *evicted (NULL: none) is to be freed. */
 bool intact__recycler_give(intact_recycler *recycler, void *memory, void **evicted);
 /* Takes out any block that is left; NULL: none. */

@@ -25,12 +25,27 @@ intact_status intact__call_body(const intact_call *call, int body, const intact_
   return intact__interpret(graph, inputs, options, outputs);
 }
 
-intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor) {
-  if (grad->d_operands[i] == NULL)
-    INTACT_TRY(intact_tensor_create(grad->context, INTACT_F32, grad->operands[i]->rank, grad->operands[i]->dims,
-                                    &grad->d_operands[i]));
+static intact_status make_gradient(intact_grad *grad, int i, bool zeroed, intact_tensor **tensor) {
+  const intact_tensor *x = grad->operands[i];
+  if (grad->d_operands[i] == NULL) {
+    INTACT_TRY((zeroed ? intact_tensor_create : intact__tensor_create_raw)(grad->context, INTACT_F32, x->rank, x->dims,
+                                                                           &grad->d_operands[i]));
+  }
   *tensor = grad->d_operands[i];
   return INTACT_OK;
+}
+
+intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor) { return make_gradient(grad, i, true, tensor); }
+
+intact_status intact__grad_operand_raw(intact_grad *grad, int i, intact_tensor **tensor) {
+  return make_gradient(grad, i, false, tensor);
+}
+
+void intact__grad_forget(intact_grad *grad) {
+  for (int i = 0; i < grad->n_operands; i++) {
+    intact_tensor_destroy(grad->d_operands[i]);
+    grad->d_operands[i] = NULL;
+  }
 }
 
 intact_status intact__grad_none(intact_grad *grad) {

@@ -127,6 +127,8 @@ typedef struct intact_grad {
   intact_tensor **d_operands;
 } intact_grad;
 intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor); /* zeroed, shape of operand i */
+intact_status intact__grad_operand_raw(intact_grad *grad, int i, intact_tensor **tensor); /* for rows that write every element */
+void intact__grad_forget(intact_grad *grad); /* starts anew: what was made is released */
 /* Markers for rows: not differentiable (stops the walk); the gradient of result 0 goes to operand 0 unchanged. */
 intact_status intact__grad_none(intact_grad *grad);
 intact_status intact__grad_straight_through(intact_grad *grad);

@@ -8,6 +8,7 @@
 #include "ops/fast.h"
 #include "ops/folded.h"
 #include "ops/layer.h"
+#include "ops/wide.h"
 
 typedef struct work {
   int64_t batch, channels, plane;
@@ -37,7 +38,7 @@ static double add_parts(const double *parts) {
 }
 
 /* Sum of x - shift, or of its square. */
-static double sum_channel(const work *k, int64_t c, double shift, bool square) {
+INTACT_INLINE double sum_channel(const work *k, int64_t c, double shift, bool square) {
   double parts[8] = {0};
   for (int64_t n = 0; n < k->batch; n++) {
     const float *x = plane_of(k, k->x, n, c);
@@ -56,15 +57,46 @@ static double sum_channel(const work *k, int64_t c, double shift, bool square) {
   return add_parts(parts);
 }
 
-static channel channel_of(const work *k, int64_t c) {
-  const double n = k->n, weight = k->weight != NULL ? (double)k->weight[c] : 1;
+/* Mean and variance in one pass, around the first element: sums of d and d^2, d = x - first. */
+INTACT_INLINE void moments(const work *k, int64_t c, double *mean, double *var) {
+  const double first = plane_of(k, k->x, 0, c)[0];
+  double parts[8] = {0}, squares[8] = {0};
+  for (int64_t n = 0; n < k->batch; n++) {
+    const float *x = plane_of(k, k->x, n, c);
+    int64_t i = 0;
+    for (; i + 8 <= k->plane; i += 8) {
+      for (int t = 0; t < 8; t++) {
+        double d = x[i + t] - first;
+        parts[t] += d;
+        squares[t] += d * d;
+      }
+    }
+    for (; i < k->plane; i++) {
+      double d = x[i] - first;
+      parts[i % 8] += d;
+      squares[i % 8] += d * d;
+    }
+  }
+  const double d = add_parts(parts) / k->n, v = add_parts(squares) / k->n - d * d;
+  *mean = first + d;
+  *var = v > 0 ? v : v != v ? v : 0;
+}
+
+INTACT_INLINE channel channel_of(const work *k, int64_t c) {
+  const double weight = k->weight != NULL ? (double)k->weight[c] : 1;
   channel h = {.fold = 1};
   if (k->folded) h.fold = (double)intact__fold_factor(k->weight[c], k->var[c], k->eps, k->divide);
   const double bias = k->layer_bias != NULL ? (double)k->layer_bias[c] : 0;
   if (k->training) {
-    h.shift = k->mean_x != NULL ? k->mean_x[c] : sum_channel(k, c, 0, false) / n;
+    double var;
+    if (k->mean_x != NULL) {
+      h.shift = k->mean_x[c];
+      var = k->var_x[c];
+    } else {
+      moments(k, c, &h.shift, &var);
+    }
     h.mean = h.shift / h.fold + bias;
-    h.var = (k->var_x != NULL ? k->var_x[c] : sum_channel(k, c, h.shift, true) / n) / (h.fold * h.fold);
+    h.var = var / (h.fold * h.fold);
   } else {
     h.mean = k->mean[c];
     h.var = k->var[c];
@@ -77,7 +109,7 @@ static channel channel_of(const work *k, int64_t c) {
   return h;
 }
 
-static void forward_channels(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void forward_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   double n = k->n;
   for (int64_t c = begin; c < end; c++) {
@@ -166,7 +198,7 @@ intact_status intact__batch_norm_fast(const intact_call *call) {
 /* ---- gradient ---- */
 
 /* Sums of dy and of dy (x - mean). */
-static void gradient_sums(const work *k, int64_t c, double mean, double *sum, double *sum_x) {
+INTACT_INLINE void gradient_sums(const work *k, int64_t c, double mean, double *sum, double *sum_x) {
   double parts[8] = {0}, parts_x[8] = {0};
   for (int64_t n = 0; n < k->batch; n++) {
     const float *x = plane_of(k, k->x, n, c), *dy = plane_of(k, k->dy, n, c);
@@ -202,7 +234,7 @@ static void parameter_gradients(const work *k, int64_t c, const channel *h, doub
   if (k->d_layer_bias != NULL) k->d_layer_bias[c] = n > 0 ? (float)d_layer_bias : 0;
 }
 
-static void gradient_channels(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   double n = k->n;
   for (int64_t c = begin; c < end; c++) {
@@ -230,7 +262,7 @@ static intact_status wanted(intact_grad *grad, int operand, float **values) {
   intact_tensor *d;
   *values = NULL;
   if (!intact__wants(grad, operand)) return INTACT_OK;
-  INTACT_TRY(intact__grad_operand(grad, operand, &d));
+  INTACT_TRY(intact__grad_operand_raw(grad, operand, &d));
   *values = intact__f32(d);
   return INTACT_OK;
 }

@@ -59,7 +59,7 @@ CLAMP_ROW(hardtanh, "y = min(max(x, min_val), max_val); gradient 0 at the bounds
 
 /* An absent bound is NAN, against which every comparison is false. */
 INTACT_FLOAT_LOOPS(1, clamp, CUT(v, P(0), P(1)))
-INTACT_LOOP_1(clamp_wide, int64_t, int64_t,
+INTACT_LOOP_1(, clamp_wide, int64_t, int64_t,
               (double)v<p[0] ? (p[0] > p[1] ? (T)p[1] : (T)p[0]) : (double)v> p[1] ? (T)p[1] : v)
 INTACT_GRAD_1(clamp, v != v || v < P(0) || v > P(1) ? 0 : d)
 /* Bounds beyond what int64_t holds cut nothing. */

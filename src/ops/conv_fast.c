@@ -84,7 +84,7 @@ static void channel_sums(const intact_tensor *dy, float *result) {
 static intact_status grad_data(intact_grad *grad, const intact_float_conv *f, bool transposed, bool *done) {
   const float *w = intact__f32(grad->operands[1]), *dy = intact__f32(grad->d_results[0]);
   intact_tensor *d;
-  INTACT_TRY(intact__grad_operand(grad, 0, &d));
+  INTACT_TRY(intact__grad_operand_raw(grad, 0, &d));
   return transposed ? intact__float_conv_forward(grad->context, f, dy, w, NULL, intact__f32(d), NULL, done)
                     : intact__float_conv_backward_data(grad->context, f, dy, w, intact__f32(d), NULL, done);
 }
@@ -92,7 +92,7 @@ static intact_status grad_data(intact_grad *grad, const intact_float_conv *f, bo
 static intact_status grad_weights(intact_grad *grad, const intact_float_conv *f, bool transposed, bool *done) {
   const float *x = intact__f32(grad->operands[0]), *dy = intact__f32(grad->d_results[0]);
   intact_tensor *d;
-  INTACT_TRY(intact__grad_operand(grad, 1, &d));
+  INTACT_TRY(intact__grad_operand_raw(grad, 1, &d));
   return intact__float_conv_backward_weights(grad->context, f, transposed ? dy : x, transposed ? x : dy, intact__f32(d),
                                              NULL, done);
 }
@@ -107,10 +107,13 @@ intact_status intact__conv_grad_fast(intact_grad *grad) {
   bool transposed = intact__conv_is_transposed(grad->node), done = true;
   if (intact__wants(grad, 0)) INTACT_TRY(grad_data(grad, &f, transposed, &done));
   if (done && intact__wants(grad, 1)) INTACT_TRY(grad_weights(grad, &f, transposed, &done));
-  if (!done) return grad->node->op->grad(grad);
+  if (!done) {
+    intact__grad_forget(grad);
+    return grad->node->op->grad(grad);
+  }
   if (intact__wants(grad, 2)) {
     intact_tensor *d;
-    INTACT_TRY(intact__grad_operand(grad, 2, &d));
+    INTACT_TRY(intact__grad_operand_raw(grad, 2, &d));
     channel_sums(dy, intact__f32(d));
   }
   return INTACT_OK;

@@ -10,6 +10,7 @@
 
 #include "ops/common.h"
 #include "ops/lower.h"
+#include "ops/wide.h"
 
 enum { INTACT_ELEMENTWISE_MAX = 3 };
 enum {
@@ -44,8 +45,8 @@ static inline int64_t intact__whole(double value) {
 }
 #define WHOLE(k) intact__whole(p[k])
 
-#define INTACT_LOOP_1(fn, type, out, expression)                                                     \
-  static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) { \
+#define INTACT_LOOP_1(wide, fn, type, out, expression)                                                     \
+  wide static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) { \
     typedef type T;                                                                                  \
     out *y = y_;                                                                                     \
     const T *x = x_[0];                                                                              \
@@ -66,8 +67,8 @@ static inline int64_t intact__whole(double value) {
     }                                                                                                \
   }
 
-#define INTACT_LOOP_2(fn, type, out, expression)                                                           \
-  static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) {       \
+#define INTACT_LOOP_2(wide, fn, type, out, expression)                                                           \
+  wide static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) {       \
     typedef type T;                                                                                        \
     out *y = y_;                                                                                           \
     const T *a = x_[0], *b = x_[1];                                                                        \
@@ -96,8 +97,8 @@ static inline int64_t intact__whole(double value) {
     }                                                                                                      \
   }
 
-#define INTACT_LOOP_3(fn, type, out, expression)                                                     \
-  static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) { \
+#define INTACT_LOOP_3(wide, fn, type, out, expression)                                                     \
+  wide static void fn(void *y_, const void *const *x_, const int64_t *step, int64_t n, const double *p) { \
     typedef type T;                                                                                  \
     out *y = y_;                                                                                     \
     const T *a = x_[0], *b = x_[1], *c = x_[2];                                                      \
@@ -109,16 +110,16 @@ static inline int64_t intact__whole(double value) {
   }
 
 #define INTACT_FLOAT_LOOPS(arity, op, expression) \
-  INTACT_LOOP_##arity(op##_f32, float, float, expression) INTACT_LOOP_##arity(op##_f64, double, double, expression)
+  INTACT_LOOP_##arity(INTACT_WIDE, op##_f32, float, float, expression) INTACT_LOOP_##arity(, op##_f64, double, double, expression)
 #define INTACT_BOOL_LOOPS(arity, op, expression) \
-  INTACT_LOOP_##arity(op##_f32, float, uint8_t, expression) INTACT_LOOP_##arity(op##_f64, double, uint8_t, expression)
+  INTACT_LOOP_##arity(INTACT_WIDE, op##_f32, float, uint8_t, expression) INTACT_LOOP_##arity(, op##_f64, double, uint8_t, expression)
 /* Integer arithmetic wraps: write it in uint64_t where it could overflow. */
-#define INTACT_INT_LOOP(arity, op, expression) INTACT_LOOP_##arity(op##_s64, int64_t, int64_t, expression)
-#define INTACT_INT_BOOL_LOOP(arity, op, expression) INTACT_LOOP_##arity(op##_s64, int64_t, uint8_t, expression)
+#define INTACT_INT_LOOP(arity, op, expression) INTACT_LOOP_##arity(, op##_s64, int64_t, int64_t, expression)
+#define INTACT_INT_BOOL_LOOP(arity, op, expression) INTACT_LOOP_##arity(, op##_s64, int64_t, uint8_t, expression)
 
 /* dx = expression of v (operand), r (result), d (gradient of the result). */
 #define INTACT_GRAD_1(op, expression)                                                                               \
-  static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy, \
+  INTACT_WIDE static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy, \
                      int64_t n, const double *p) {                                                                  \
     typedef float T;                                                                                                \
     int64_t i = 0;                                                                                                  \
@@ -169,7 +170,7 @@ static inline int64_t intact__whole(double value) {
   }
 
 #define INTACT_GRAD_2(op, expression_a, expression_b)                                                               \
-  static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy, \
+  INTACT_WIDE static void op##_d(float *const *dx, const float *const *x, const int64_t *step, const float *y, const float *dy, \
                      int64_t n, const double *p) {                                                                  \
     typedef float T;                                                                                                \
     (void)p;                                                                                                        \

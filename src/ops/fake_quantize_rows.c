@@ -137,7 +137,7 @@ static intact_status backward(intact_grad *grad, make_spec make) {
   intact_tensor *dx = NULL, *out;
   intact_status status = make(grad->context, grad->node, grad->operands, &row);
   if (status == INTACT_OK) status = intact__fake_quantize_backward(grad->operands[0], grad->d_results[0], &row.spec, &dx);
-  if (status == INTACT_OK) status = intact__grad_operand(grad, 0, &out);
+  if (status == INTACT_OK) status = intact__grad_operand_raw(grad, 0, &out);
   for (int64_t i = 0; status == INTACT_OK && i < dx->count; i++) intact__f32(out)[i] = (float)intact__tensor_get_f64(dx, i);
   intact_tensor_destroy(dx);
   row_spec_fini(&row);
@@ -256,7 +256,7 @@ static intact_status grad_learnable(intact_grad *grad, bool per_channel) {
   INTACT_TRY(intact__learnable_backward(grad->operands[0], grad->d_results[0], &spec, &made[0], &made[1], &made[2]));
   intact_status status = INTACT_OK;
   for (int i = 0; i < 3; i++) {
-    if (status == INTACT_OK && grad->needed[i]) status = intact__grad_operand(grad, i, &out);
+    if (status == INTACT_OK && grad->needed[i]) status = intact__grad_operand_raw(grad, i, &out);
     if (status == INTACT_OK && grad->needed[i]) memcpy(out->data, made[i]->data, (size_t)made[i]->count * sizeof(float));
     intact_tensor_destroy(made[i]);
   }

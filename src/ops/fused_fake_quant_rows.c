@@ -81,7 +81,7 @@ static intact_status eval_fused(const intact_call *call) {
 static intact_status grad_fused(intact_grad *grad) {
   if (!grad->needed[0] || !grad->d_results[0]) return INTACT_OK;
   intact_tensor *dx;
-  INTACT_TRY(intact__grad_operand(grad, 0, &dx));
+  INTACT_TRY(intact__grad_operand_raw(grad, 0, &dx));
   const uint8_t *mask = grad->results[1]->data;
   for (int64_t i = 0; i < dx->count; i++) intact__f32(dx)[i] = intact__f32(grad->d_results[0])[i] * (mask[i] ? 1.0f : 0.0f);
   return INTACT_OK;

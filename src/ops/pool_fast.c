@@ -5,6 +5,7 @@
 
 #include "ops/fast.h"
 #include "ops/pool.h"
+#include "ops/wide.h"
 
 enum { MAX_TAPS = 64 };
 
@@ -32,7 +33,7 @@ static inline float larger(float v, float old) {
   return v > old || v != v ? v : old;
 }
 
-static void max_row(const float *from, int64_t stride, int64_t n, float *to) {
+INTACT_INLINE void max_row(const float *from, int64_t stride, int64_t n, float *to) {
   switch (stride) {
     case 1:
       for (int64_t o = 0; o < n; o++) to[o] = larger(from[o], to[o]);
@@ -47,7 +48,7 @@ static void max_row(const float *from, int64_t stride, int64_t n, float *to) {
 }
 
 /* One row of results: od, oh of a plane. */
-static void max_rows(const work *k, const float *plane, int64_t od, int64_t oh, float *to) {
+INTACT_INLINE void max_rows(const work *k, const float *plane, int64_t od, int64_t oh, float *to) {
   const intact_window *w = &k->pool->window;
   int64_t first_d = od * w->stride[0] - w->before[0], first_h = oh * w->stride[1] - w->before[1];
   for (int64_t o = 0; o < w->out[2]; o++) to[o] = -INFINITY;
@@ -67,7 +68,7 @@ static void max_rows(const work *k, const float *plane, int64_t od, int64_t oh, 
   }
 }
 
-static void max_planes(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void max_planes(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   const intact_window *w = &k->pool->window;
   int64_t plane_in = w->in[0] * w->in[1] * w->in[2], plane_out = w->out[0] * w->out[1] * w->out[2];
@@ -79,7 +80,7 @@ static void max_planes(void *user, int64_t begin, int64_t end) {
 }
 
 /* Mean of whole planes: what global pooling is. */
-static void mean_planes(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void mean_planes(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   const int64_t *in = k->pool->window.in, n = in[0] * in[1] * in[2];
   for (int64_t p = begin; p < end; p++) {

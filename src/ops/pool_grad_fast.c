@@ -9,7 +9,7 @@
 typedef struct work {
   const intact_pool *pool;
   const float *x, *dy;
-  float *dx; /* zeroed */
+  float *dx; /* of the maximum: zeroed */
 } work;
 
 /* Element of the plane that a result took: the first maximum, the last NaN. */
@@ -70,7 +70,7 @@ intact_status intact__pool_grad_fast(intact_grad *grad) {
   bool whole = strncmp(op->name, "adaptive_avg", 12) == 0 && w->out[0] * w->out[1] * w->out[2] == 1;
   if (!maximum && !whole) return op->grad(grad);
   intact_tensor *dx;
-  INTACT_TRY(intact__grad_operand(grad, 0, &dx));
+  INTACT_TRY((maximum ? intact__grad_operand : intact__grad_operand_raw)(grad, 0, &dx));
   work k = {&pool, intact__f32(grad->operands[0]), intact__f32(grad->d_results[0]), intact__f32(dx)};
   int64_t plane = w->in[0] * w->in[1] * w->in[2] + 1;
   intact__parallel(grad->context, pool.planes, 4096 / plane + 1, maximum ? max_planes : mean_planes, &k);

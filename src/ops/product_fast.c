@@ -32,17 +32,17 @@ intact_status intact__linear_grad_fast(intact_grad *grad) {
   int64_t m = rows_of(x), n = w->dims[0], k = w->dims[1];
   intact_tensor *d;
   if (intact__wants(grad, 0)) {
-    INTACT_TRY(intact__grad_operand(grad, 0, &d));
+    INTACT_TRY(intact__grad_operand_raw(grad, 0, &d));
     intact_float_gemm gemm = {.m = m, .n = k, .k = n, .alpha = 1};
     INTACT_TRY(intact__float_gemm(grad->context, &gemm, intact__f32(dy), intact__f32(w), intact__f32(d)));
   }
   if (intact__wants(grad, 1)) {
-    INTACT_TRY(intact__grad_operand(grad, 1, &d));
+    INTACT_TRY(intact__grad_operand_raw(grad, 1, &d));
     intact_float_gemm gemm = {.m = n, .n = k, .k = m, .a_transposed = true, .alpha = 1};
     INTACT_TRY(intact__float_gemm(grad->context, &gemm, intact__f32(dy), intact__f32(x), intact__f32(d)));
   }
   if (intact__wants(grad, 2)) {
-    INTACT_TRY(intact__grad_operand(grad, 2, &d));
+    INTACT_TRY(intact__grad_operand_raw(grad, 2, &d));
     for (int64_t j = 0; j < n; j++) {
       double sum = 0;
       for (int64_t i = 0; i < m; i++) sum += intact__f32(dy)[i * n + j];
@@ -148,8 +148,8 @@ intact_status intact__matmul_grad_fast(intact_grad *grad) {
   bool a_shared, b_shared, done_a = false, done_b = false;
   intact_tensor *da = NULL, *db = NULL;
   intact__matmul_plan(grad->operands[0], grad->operands[1], &p);
-  if (intact__wants(grad, 0)) INTACT_TRY(intact__grad_operand(grad, 0, &da));
-  if (intact__wants(grad, 1)) INTACT_TRY(intact__grad_operand(grad, 1, &db));
+  if (intact__wants(grad, 0)) INTACT_TRY(intact__grad_operand_raw(grad, 0, &da));
+  if (intact__wants(grad, 1)) INTACT_TRY(intact__grad_operand_raw(grad, 1, &db));
   bool regular_a = is_regular(&p, p.step_a, p.m * p.k, &a_shared),
        regular_b = is_regular(&p, p.step_b, p.k * p.n, &b_shared);
   if (regular_a && regular_b && !a_shared && !b_shared && p.batches > 1) {
