@@ -112,6 +112,7 @@ static intact_status run_gradient(intact_record *record, const gradient_lists *l
                       .results = lists->results,
                       .d_results = (const intact_tensor *const *)record->d_results,
                       .needed = lists->needed,
+                      .may_overwrite = true,
                       .d_operands = lists->d_operands};
   const intact_op *op = record->node->op;
   return op->grad_fast ? op->grad_fast(&grad) : op->grad(&grad);

@@ -41,6 +41,16 @@ intact_status intact__grad_operand_raw(intact_grad *grad, int i, intact_tensor *
   return make_gradient(grad, i, false, tensor);
 }
 
+intact_status intact__grad_operand_over(intact_grad *grad, int i, int r, intact_tensor **tensor) {
+  const intact_tensor *x = grad->operands[i], *dy = grad->d_results[r];
+  const bool fits = dy != NULL && dy->dtype == INTACT_F32 && intact__shape_equal(x->rank, x->dims, dy->rank, dy->dims);
+  if (!fits || !grad->may_overwrite || grad->d_operands[i] != NULL || !intact__tensor_is_sole(dy))
+    return intact__grad_operand_raw(grad, i, tensor);
+  INTACT_TRY(intact_tensor_share(dy, 0, NULL, &grad->d_operands[i]));
+  *tensor = grad->d_operands[i];
+  return INTACT_OK;
+}
+
 void intact__grad_forget(intact_grad *grad) {
   for (int i = 0; i < grad->n_operands; i++) {
     intact_tensor_destroy(grad->d_operands[i]);

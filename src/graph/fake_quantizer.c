@@ -256,7 +256,7 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
     return intact__learnable_forward(x, &spec, y);
   }
   const intact_fake_spec spec = fixed_spec(observation);
-  return intact__fake_quantize_forward(x, &spec, y, NULL);
+  return intact__fake_quantize_forward(x, &spec, y, NULL, &fake->clamps);
 }
 
 /* The gradient of a learned clip's bounds: what lies outside moves with them, (high - z) * scale or (low - z) * scale. */
@@ -279,20 +279,24 @@ static void clip_gradient(const intact_observation *observation, const intact_te
 }
 
 intact_status intact__fake_quantizer_backward(intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
-                                              intact_tensor **dx, intact_tensor **d_scale, intact_tensor **d_zero_point) {
+                                              bool over, intact_tensor **dx, intact_tensor **d_scale, intact_tensor **d_zero_point) {
   const intact_fake_quantizer *fake = observation->fake;
   intact_tensor *ds = NULL, *dz = NULL;
-  if (!fake->fake_quant_enabled) {
-    INTACT_TRY(intact_tensor_copy(dy, dx));
+  /* The last forward was this one's if no other node shares the quantizer. */
+  const bool passes = fake->fake_quant_enabled && !is_learned(fake) && !fake->clamps && observation->uses == 1;
+  if (!fake->fake_quant_enabled || (passes && dy->dtype == INTACT_F32)) {
+    INTACT_TRY(over || passes ? intact_tensor_share(dy, 0, NULL, dx) : intact_tensor_copy(dy, dx));
   } else if (is_learned(fake)) {
-    const intact_learnable_spec spec = learned_spec(observation, x);
+    intact_learnable_spec spec = learned_spec(observation, x);
+    if (over && fake->kind != INTACT_FAKE_LEARNED_CLIP) spec.over = dy; /* a clip looks at dy again */
     INTACT_TRY(intact__learnable_backward(x, dy, &spec, dx, &ds, &dz));
     if (fake->kind == INTACT_FAKE_LEARNED_CLIP) {
       clip_gradient(observation, x, dy, ds);
       memset(dz->data, 0, intact_tensor_bytes(dz));
     }
   } else {
-    const intact_fake_spec spec = fixed_spec(observation);
+    intact_fake_spec spec = fixed_spec(observation);
+    if (over && dy->dtype == INTACT_F32) spec.over = dy;
     INTACT_TRY(intact__fake_quantize_backward(x, dy, &spec, dx));
   }
   if (!fake->learning_enabled || !d_scale) {

@@ -28,6 +28,7 @@ typedef struct intact_fake_quantizer {
   intact_fake_kind kind;
   bool is_weight; /* what switching by role goes by */
   bool fake_quant_enabled, learning_enabled, use_grad_scaling;
+  bool clamps;          /* the last forward may have met elements outside of low..high */
   bool dirty;           /* statistics have changed since the qparams were made */
   bool initialized;     /* a forward has quantized with the qparams below */
   bool stale;           /* observed since then while switched off */
@@ -59,10 +60,11 @@ void intact__fake_quantizer_switch(intact_observation *observation, bool observe
 /* y for x. `observe`: takes statistics first if the observation is not frozen (interp has done that already for nodes). */
 intact_status intact__fake_quantizer_forward(intact_observation *observation, const intact_tensor *x, bool observe,
                                              intact_tensor **y);
-/* Gradients with the qparams of the last forward. d_scale and d_zero_point (both or neither may be NULL: not wanted) become
+/* Gradients with the qparams of the last forward. `over`: dx may take dy's place. d_scale and d_zero_point (both or neither may be NULL: not wanted) become
    NULL unless learning is on. */
 intact_status intact__fake_quantizer_backward(intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
-                                              intact_tensor **dx, intact_tensor **d_scale, intact_tensor **d_zero_point);
+                                              bool over, intact_tensor **dx, intact_tensor **d_scale,
+                                              intact_tensor **d_zero_point);
 /* The qparams last used in a forward: what convert takes, so that what was trained is what runs. */
 intact_status intact__fake_quantizer_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams);
 

@@ -124,10 +124,14 @@ typedef struct intact_grad {
   const intact_tensor *const *results;
   const intact_tensor *const *d_results;
   const bool *needed;
+  bool may_overwrite; /* d_results that have no other holder */
   intact_tensor **d_operands;
 } intact_grad;
 intact_status intact__grad_operand(intact_grad *grad, int i, intact_tensor **tensor); /* zeroed, shape of operand i */
 intact_status intact__grad_operand_raw(intact_grad *grad, int i, intact_tensor **tensor); /* for rows that write every element */
+/* The same over the gradient of result r where that has the shape of operand i and nobody reads it later: each of its elements must
+   be read before the one of d_operands[i] in its place is written. */
+intact_status intact__grad_operand_over(intact_grad *grad, int i, int r, intact_tensor **tensor);
 void intact__grad_forget(intact_grad *grad); /* starts anew: what was made is released */
 /* Markers for rows: not differentiable (stops the walk); the gradient of result 0 goes to operand 0 unchanged. */
 intact_status intact__grad_none(intact_grad *grad);

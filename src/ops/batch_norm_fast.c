@@ -262,7 +262,7 @@ static intact_status wanted(intact_grad *grad, int operand, float **values) {
   intact_tensor *d;
   *values = NULL;
   if (!intact__wants(grad, operand)) return INTACT_OK;
-  INTACT_TRY(intact__grad_operand_raw(grad, operand, &d));
+  INTACT_TRY(operand == 0 ? intact__grad_operand_over(grad, 0, 0, &d) : intact__grad_operand_raw(grad, operand, &d));
   *values = intact__f32(d);
   return INTACT_OK;
 }

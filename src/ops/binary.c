@@ -38,7 +38,20 @@ INTACT_FLOAT_LOOPS(2, add, v + P(1) * w)
 INTACT_INT_LOOP(2, add, WRAP(v, +, WRAP(w, *, WHOLE(1))))
 INTACT_GRAD_2(add, d, d *P(1))
 INTACT_ELEMENTWISE_WITH_GRAD(add, 2, .s64 = add_s64, .scalar = "other")
-BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add_grad, FUSES_CLAMP, INTACT_ATEN("add"),
+/* Where nothing is broadcast or scaled the gradient of y is that of the operands too. */
+static intact_status add_sharing(intact_grad *grad) {
+  const intact_tensor *dy = grad->d_results[0];
+  bool shares = dy != NULL && dy->dtype == INTACT_F32 && grad->n_operands == 2 && intact__attr_float(grad->node, "alpha") == 1;
+  for (int k = 0; shares && k < 2; k++) {
+    const intact_tensor *x = grad->operands[k];
+    shares = x != NULL && intact__shape_equal(x->rank, x->dims, dy->rank, dy->dims);
+  }
+  if (!shares) return add_grad(grad);
+  for (int k = 0; k < 2; k++)
+    if (grad->needed[k]) INTACT_TRY(intact_tensor_share(dy, 0, NULL, &grad->d_operands[k]));
+  return INTACT_OK;
+}
+BINARY_ROW(add, "y = a + alpha * b.", (OTHER, INTACT_A_FLOAT("alpha", 1.0)), add_sharing, FUSES_CLAMP, INTACT_ATEN("add"),
            INTACT_ATEN("add.Tensor"), INTACT_ATEN("add.Scalar"), INTACT_ATEN("add_"), INTACT_ATEN("add_.Tensor"),
            /* scalar_operand: on export attribute other becomes a constant operand */
            INTACT_ONNX_AS("Add", "", "scalar_operand"),

@@ -219,10 +219,12 @@ static void grad_row(void *user, int64_t n, const int64_t *offset, const int64_t
 /* Gradients of the operands that need one, with sums where operands are broadcast. */
 static intact_status make_gradients(intact_grad *grad, const intact_elementwise *op, int64_t count, grad_job *job,
                                     bool *shared) {
+  int wanted = 0;
+  for (int k = 0; k < op->n && k < grad->n_operands; k++) wanted += grad->needed[k] && grad->operands[k] != NULL;
   for (int k = 0; k < op->n && k < grad->n_operands; k++) {
     if (!grad->needed[k] || grad->operands[k] == NULL) continue;
     intact_tensor *dx = NULL;
-    INTACT_TRY(intact__grad_operand_raw(grad, k, &dx));
+    INTACT_TRY(wanted == 1 ? intact__grad_operand_over(grad, k, 0, &dx) : intact__grad_operand_raw(grad, k, &dx));
     job->dx[k] = intact__f32(dx);
     if (dx->count == count) continue;
     *shared = true;

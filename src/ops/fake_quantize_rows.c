@@ -116,7 +116,7 @@ static intact_status forward(const intact_call *call, make_spec make) {
   row_spec row = {0};
   intact_tensor *y = NULL, *mask = NULL;
   intact_status status = make(call->context, call->node, call->operands, &row);
-  if (status == INTACT_OK) status = intact__fake_quantize_forward(call->operands[0], &row.spec, &y, &mask);
+  if (status == INTACT_OK) status = intact__fake_quantize_forward(call->operands[0], &row.spec, &y, &mask, NULL);
   row_spec_fini(&row);
   INTACT_TRY(status);
   status = intact__give_result(call, 0, y->dtype, y);

@@ -148,8 +148,8 @@ intact_status intact__matmul_grad_fast(intact_grad *grad) {
   bool a_shared, b_shared, done_a = false, done_b = false;
   intact_tensor *da = NULL, *db = NULL;
   intact__matmul_plan(grad->operands[0], grad->operands[1], &p);
-  if (intact__wants(grad, 0)) INTACT_TRY(intact__grad_operand_raw(grad, 0, &da));
-  if (intact__wants(grad, 1)) INTACT_TRY(intact__grad_operand_raw(grad, 1, &db));
+  if (intact__wants(grad, 0)) INTACT_TRY(intact__grad_operand(grad, 0, &da));
+  if (intact__wants(grad, 1)) INTACT_TRY(intact__grad_operand(grad, 1, &db));
   bool regular_a = is_regular(&p, p.step_a, p.m * p.k, &a_shared),
        regular_b = is_regular(&p, p.step_b, p.k * p.n, &b_shared);
   if (regular_a && regular_b && !a_shared && !b_shared && p.batches > 1) {

@@ -180,7 +180,8 @@ static intact_status grad_fake(intact_grad *grad) {
   if (!grad->d_results[0]) return INTACT_OK;
   intact_tensor *d[3] = {NULL, NULL, NULL}, *out;
   INTACT_TRY(check_fake(grad->context, grad->node));
-  INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0], &d[0], &d[1], &d[2]));
+  INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0],
+                                             grad->may_overwrite && intact__tensor_is_sole(grad->d_results[0]), &d[0], &d[1], &d[2]));
   intact_status status = INTACT_OK;
   for (int i = 0; i < 3; i++) {
     const bool wanted = d[i] && i < grad->n_operands && grad->operands[i] && grad->needed[i];

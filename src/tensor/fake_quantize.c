@@ -2,6 +2,7 @@
 /* Fake quantization of whole tensors. */
 #include "tensor/fake_quantize.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { PIECE = 4 * INTACT_SUM_BLOCK }; /* elements that are worth a thread; a multiple of the blocks of sums */
@@ -16,6 +17,7 @@ typedef struct fake_walk {
   const void *x, *dy;
   void *y;
   uint8_t *mask;
+  atomic_bool *clamped; /* set when the forward meets an element outside */
 } fake_walk;
 
 static void walk_shape(fake_walk *walk, const intact_tensor *x, int axis) {
@@ -68,16 +70,17 @@ static void forward_rows(void *user, int64_t begin, int64_t end) {
   const fake_walk *walk = user;
   const float *x = walk->x;
   float *y = walk->y;
+  bool inside = true;
   if (walk->per_tensor) {
-    intact__fake_quantize_array(walk->isa_set, x + begin, y + begin, walk->mask ? walk->mask + begin : NULL, end - begin,
-                                walk->affine);
-    return;
+    inside = intact__fake_quantize_array(walk->isa_set, x + begin, y + begin, walk->mask ? walk->mask + begin : NULL, end - begin,
+                                         walk->affine);
   }
-  for (int64_t row = begin; row < end; row++) {
+  for (int64_t row = begin; !walk->per_tensor && row < end; row++) {
     int64_t at = row * walk->inner;
-    intact__fake_quantize_array(walk->isa_set, x + at, y + at, walk->mask ? walk->mask + at : NULL, walk->inner,
-                                &walk->affine[row % walk->length]);
+    inside &= intact__fake_quantize_array(walk->isa_set, x + at, y + at, walk->mask ? walk->mask + at : NULL, walk->inner,
+                                          &walk->affine[row % walk->length]);
   }
+  if (!inside) atomic_store_explicit(walk->clamped, true, memory_order_relaxed);
 }
 
 /* One element where the SIMD kernels do not go: float64, real zero points. `wide`: x is float64. */
@@ -130,11 +133,12 @@ static void forward_rows_rare(void *user, int64_t begin, int64_t end) {
 static bool is_half(intact_dtype dtype) { return dtype == INTACT_F16 || dtype == INTACT_BF16; }
 
 intact_status intact__fake_quantize_forward(const intact_tensor *x, const intact_fake_spec *spec, intact_tensor **y,
-                                            intact_tensor **mask) {
+                                            intact_tensor **mask, bool *clamps) {
   intact_context *context = x->context;
   INTACT_TRY(intact__fake_quantize_check(context, spec, x));
   intact_tensor *wide = NULL, *made = NULL, *made_mask = NULL;
-  fake_walk walk = {.isa_set = intact__isa_set(context), .spec = spec};
+  atomic_bool clamped = false;
+  fake_walk walk = {.isa_set = intact__isa_set(context), .spec = spec, .clamped = &clamped};
   intact_status status = INTACT_OK;
   const intact_tensor *from = x;
   if (is_half(x->dtype)) {
@@ -152,6 +156,7 @@ intact_status intact__fake_quantize_forward(const intact_tensor *x, const intact
     walk.x = from;
     walk.y = made;
     run_rows(context, &walk, forward_rows_rare);
+    clamped = true; /* not looked at here */
   } else {
     walk.x = from->data;
     walk.y = made->data;
@@ -165,6 +170,7 @@ intact_status intact__fake_quantize_forward(const intact_tensor *x, const intact
   }
   *y = made;
   made = NULL;
+  if (clamps) *clamps = clamped;
   if (mask) *mask = made_mask;
   made_mask = NULL;
 done:
@@ -203,7 +209,7 @@ static intact_status same_size(intact_context *context, const char *where, const
 static intact_status backward_by_mask(const intact_tensor *x, const intact_tensor *dy, const intact_fake_spec *spec,
                                       intact_tensor **dx) {
   intact_tensor *y = NULL, *mask = NULL, *made = NULL;
-  INTACT_TRY(intact__fake_quantize_forward(x, spec, &y, &mask));
+  INTACT_TRY(intact__fake_quantize_forward(x, spec, &y, &mask, NULL));
   intact_status status = intact__tensor_create_raw(x->context, dy->dtype, dy->rank, dy->dims, &made);
   if (status == INTACT_OK) {
     const uint8_t *inside = mask->data;
@@ -216,6 +222,10 @@ static intact_status backward_by_mask(const intact_tensor *x, const intact_tenso
   return status;
 }
 
+static intact_status gradient_of(const intact_tensor *x, const intact_tensor *over, intact_tensor **dx) {
+  return over ? intact_tensor_share(over, 0, NULL, dx) : intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, dx);
+}
+
 intact_status intact__fake_quantize_backward(const intact_tensor *x, const intact_tensor *dy, const intact_fake_spec *spec,
                                              intact_tensor **dx) {
   intact_context *context = x->context;
@@ -226,7 +236,7 @@ intact_status intact__fake_quantize_backward(const intact_tensor *x, const intac
   fake_walk walk = {.isa_set = intact__isa_set(context), .spec = spec, .x = x->data, .dy = dy->data};
   intact_tensor *made;
   INTACT_TRY(make_affine(context, spec, &walk));
-  intact_status status = intact__tensor_create_raw(context, INTACT_F32, x->rank, x->dims, &made);
+  intact_status status = gradient_of(x, spec->over, &made);
   if (status == INTACT_OK) {
     walk.y = made->data;
     walk_shape(&walk, x, spec->axis);
@@ -288,7 +298,7 @@ intact_status intact__learnable_forward(const intact_tensor *x, const intact_lea
                                   .n = n,
                                   .scale = intact__f32(spec->scale),
                                   .zero_point = zero_point};
-  intact_status status = intact__fake_quantize_forward(x, &fixed, y, NULL);
+  intact_status status = intact__fake_quantize_forward(x, &fixed, y, NULL, NULL);
   intact__free(context, zero_point);
   return status;
 }
@@ -372,7 +382,7 @@ intact_status intact__learnable_backward(const intact_tensor *x, const intact_te
     int32_t zero = walk->per_tensor ? backward_zero_point(z, spec->low, spec->high) : rounded_zero_point(z, spec->low, spec->high);
     walk->affine[i] = intact__affine(intact__f32(spec->scale)[i], zero, spec->low, spec->high);
   }
-  INTACT_TRY_TO(done, intact__tensor_create_raw(context, INTACT_F32, x->rank, x->dims, &made[0]));
+  INTACT_TRY_TO(done, gradient_of(x, spec->over, &made[0]));
   INTACT_TRY_TO(done, intact_tensor_create(context, INTACT_F32, 1, &n, &made[1]));
   INTACT_TRY_TO(done, intact_tensor_create(context, INTACT_F32, 1, &n, &made[2]));
   walk->y = made[0]->data;

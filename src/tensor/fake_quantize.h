@@ -15,6 +15,7 @@ typedef struct intact_fake_spec {
   const float *scale;           /* n */
   const int32_t *zero_point;    /* n integers, added after the rounding; or */
   const float *real_zero_point; /* n real numbers, added before it (float qparams) */
+  const intact_tensor *over; /* backward: dx goes here, f32 and of x's shape, dy itself if need be; NULL: a new tensor */
   bool keep_nan; /* float arithmetic throughout: NaN stays NaN (quantized_decomposed.fake_quant_per_channel) */
 } intact_fake_spec;
 
@@ -22,9 +23,9 @@ typedef struct intact_fake_spec {
 intact_status intact__fake_quantize_check(intact_context *context, const intact_fake_spec *spec, const intact_tensor *x);
 /* y has the type of x (f32, f16, bf16, f64): halves are widened to float32 and y rounded back; float64 multiplies in double,
    and y is rounded to float32 per tensor but not per channel, as in PyTorch. mask (NULL: not wanted) is bool: q within
-   low..high. */
+   low..high. *clamps (may be NULL): false when the mask is known to be ones throughout. */
 intact_status intact__fake_quantize_forward(const intact_tensor *x, const intact_fake_spec *spec, intact_tensor **y,
-                                            intact_tensor **mask);
+                                            intact_tensor **mask, bool *clamps);
 /* dx = dy * mask, of dy's type. */
 intact_status intact__fake_quantize_backward(const intact_tensor *x, const intact_tensor *dy, const intact_fake_spec *spec,
                                              intact_tensor **dx);
@@ -36,6 +37,7 @@ typedef struct intact_learnable_spec {
   int64_t low, high;
   const intact_tensor *scale, *zero_point;
   float grad_factor;
+  const intact_tensor *over; /* backward: as above */
 } intact_learnable_spec;
 intact_status intact__learnable_forward(const intact_tensor *x, const intact_learnable_spec *spec, intact_tensor **y);
 /* Refuses what PyTorch's backward refuses: x or dy not float32, a range without 0. d_scale and d_zero_point are float32 [n];

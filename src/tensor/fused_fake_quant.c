@@ -116,5 +116,5 @@ intact_status intact__fused_fake_quantize(const intact_tensor *x, const intact_f
                                   .n = state->n,
                                   .scale = state->scale,
                                   .zero_point = state->zero_point};
-  return intact__fake_quantize_forward(x, &fixed, y, mask);
+  return intact__fake_quantize_forward(x, &fixed, y, mask, NULL);
 }

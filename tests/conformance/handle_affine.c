@@ -263,8 +263,15 @@ static intact_status fused_step(conf_case *c, int step, intact_tensor **state) {
     const intact_tensor *d_results[MAX_OPERANDS] = {dy};
     intact_tensor *d_operands[MAX_OPERANDS] = {NULL};
     const bool needed[MAX_OPERANDS] = {true};
-    intact_grad grad = {c->context, run.node,  run.n,  6,         run.operands, (const intact_tensor *const *)run.results,
-                        d_results,  needed,    d_operands};
+    intact_grad grad = {.context = c->context,
+                        .node = run.node,
+                        .n_operands = run.n,
+                        .n_results = 6,
+                        .operands = run.operands,
+                        .results = (const intact_tensor *const *)run.results,
+                        .d_results = d_results,
+                        .needed = needed,
+                        .d_operands = d_operands};
     status = run.node->op->grad(&grad);
     snprintf(name, sizeof name, "dx%d", step);
     if (status == INTACT_OK) status = give_gradient(c, d_operands[0], INTACT_F32, name);

@@ -277,7 +277,7 @@ static intact_status run_step(conf_case *c, intact_observation *observation, int
   INTACT_TRY(set_step(c, observation, json_array_get(conf_attr(c, "steps"), (size_t)i)));
   INTACT_TRY(intact__fake_quantizer_forward(observation, x, true, &y));
   intact_status status = give_copy(c, y, "y", i);
-  if (status == INTACT_OK && dy) status = intact__fake_quantizer_backward(observation, x, dy, &dx, &ds, &dz);
+  if (status == INTACT_OK && dy) status = intact__fake_quantizer_backward(observation, x, dy, false, &dx, &ds, &dz);
   if (status == INTACT_OK) status = give_copy(c, dx, "dx", i);
   if (status == INTACT_OK) status = give_copy(c, ds, "dscale", i);
   if (status == INTACT_OK) status = give_copy(c, dz, "dzero_point", i);

@@ -98,7 +98,7 @@ static void learned_gradients(void **state) {
   intact_tensor *x = tensor_of(values, 64), *dy = tensor_of(upstream, 64), *y, *dx, *ds, *dz;
   assert_ok(context, intact__fake_quantizer_set_mode(o, INTACT_FAKE_LEARN));
   y = forward(o, x);
-  assert_ok(context, intact__fake_quantizer_backward(o, x, dy, &dx, &ds, &dz));
+  assert_ok(context, intact__fake_quantizer_backward(o, x, dy, false, &dx, &ds, &dz));
   double s = (double)scale_of(o), numeric_s = 0, numeric_z = 0, size = 0;
   for (int i = 0; i < 64; i++) {
     double rounded = nearbyint((double)values[i] / s), residue = rounded - (double)values[i] / s, h = 1e-6;

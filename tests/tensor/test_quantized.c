@@ -96,7 +96,7 @@ static void threads_do_not_matter(void **state) {
     intact_context *c = k ? four : context;
     assert_ok(c, intact__tensor_scalar_f32(c, 0.03f, &one));
     assert_ok(c, intact__tensor_scalar_f32(c, 3.0f, &real_zero));
-    const intact_learnable_spec spec = {"x", -1, -128, 127, one, real_zero, 1.0f};
+    const intact_learnable_spec spec = {"x", -1, -128, 127, one, real_zero, 1.0f, NULL};
     assert_ok(c, intact__learnable_backward(inputs[k], inputs[k], &spec, &dx[k], &ds[k], &dz[k]));
     intact_tensor_destroy(one);
     intact_tensor_destroy(real_zero);

@@ -82,8 +82,8 @@ void intact__histogram_array(uint32_t isa_set, const float *x, int64_t n, const 
   find(overflows ? 0 : isa_set, KIND_histogram, INTACT_F32)->run.histogram(x, n, bins, tables);
 }
 
-void intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
-  find(narrow_set(isa_set, p), KIND_fake_quantize, INTACT_F32)->run.fake_quantize(x, y, mask, n, p);
+bool intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+  return find(narrow_set(isa_set, p), KIND_fake_quantize, INTACT_F32)->run.fake_quantize(x, y, mask, n, p);
 }
 
 void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n,

@@ -13,7 +13,8 @@ typedef void (*intact_quantize_fn)(const float *x, void *q, int64_t n, const int
 typedef void (*intact_dequantize_fn)(const void *q, float *x, int64_t n, float scale, int32_t zero_point);
 typedef void (*intact_min_max_fn)(const float *x, int64_t n, intact_min_max *m);
 typedef void (*intact_histogram_fn)(const float *x, int64_t n, const intact_bins *bins, uint32_t *tables);
-typedef void (*intact_fake_quantize_fn)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
+/* True when no element was clamped: the mask is ones throughout. */
+typedef bool (*intact_fake_quantize_fn)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
 typedef void (*intact_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p);
 typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
                                          intact_learned_sums *sums);
@@ -23,7 +24,7 @@ typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float 
 #define INTACT_SIGNATURE_dequantize(name) void name(const void *q, float *x, int64_t n, float scale, int32_t zero_point)
 #define INTACT_SIGNATURE_min_max(name) void name(const float *x, int64_t n, intact_min_max *m)
 #define INTACT_SIGNATURE_histogram(name) void name(const float *x, int64_t n, const intact_bins *bins, uint32_t *tables)
-#define INTACT_SIGNATURE_fake_quantize(name) void name(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p)
+#define INTACT_SIGNATURE_fake_quantize(name) bool name(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_fake_quantize_grad(name) \
   void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_learnable_grad(name) \

@@ -68,22 +68,34 @@ static inline vm inside_of(vf steps, const affine_vectors *p) {
   return v_and(v_ge(r, p->low), v_le(r, p->high));
 }
 
-void KERNEL(intact_fakequant_f32)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+bool KERNEL(intact_fakequant_f32)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
   const affine_vectors v = vectors_of(p);
+  vm all = v_ge(v_set(0.0f), v_set(0.0f));
   int64_t i = 0;
   if (mask) {
     for (; i + W <= n; i += W) {
       vf steps = steps_of(v_load(x + i), &v);
-      store_mask(mask + i, inside_of(steps, &v));
+      vm inside = inside_of(steps, &v);
+      store_mask(mask + i, inside);
+      all = v_and(all, inside);
       v_store(y + i, simulated(steps, &v));
     }
   } else if (v.divide) {
-    for (; i + W <= n; i += W) v_store(y + i, simulated(v_div(v_load(x + i), v.scale), &v));
+    for (; i + W <= n; i += W) {
+      vf steps = v_div(v_load(x + i), v.scale);
+      all = v_and(all, inside_of(steps, &v));
+      v_store(y + i, simulated(steps, &v));
+    }
   } else {
     for (; i + 4 * W <= n; i += 4 * W)
-      INTACT_UNROLL for (int k = 0; k < 4; k++) v_store(y + i + k * W, simulated(v_mul(v_load(x + i + k * W), v.inverse), &v));
+      INTACT_UNROLL for (int k = 0; k < 4; k++) {
+        vf steps = v_mul(v_load(x + i + k * W), v.inverse);
+        all = v_and(all, inside_of(steps, &v));
+        v_store(y + i + k * W, simulated(steps, &v));
+      }
   }
-  if (i < n) SCALAR(intact_fakequant_f32)(x + i, y + i, mask ? mask + i : NULL, n - i, p);
+  bool rest = i >= n || SCALAR(intact_fakequant_f32)(x + i, y + i, mask ? mask + i : NULL, n - i, p);
+  return v_all(all) && rest;
 }
 
 void KERNEL(intact_fakequantgrad_f32)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p) {

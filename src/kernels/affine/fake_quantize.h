@@ -6,7 +6,7 @@
 #include "kernels/affine/affine.h"
 
 /* y = dequantize(quantize(x)); mask (NULL: not wanted) 1 where q lay within low..high before the clamp, else 0. y may be x. */
-void intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
+bool intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
 /* dx = dy * mask(x): a product, so that a masked infinity gives NaN as in PyTorch. dx may be dy. */
 void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n,
                                       const intact_affine *p);

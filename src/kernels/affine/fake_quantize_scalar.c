@@ -4,12 +4,15 @@
 
 #include "kernels/affine/affine_kernels.h"
 
-void intact_fakequant_f32__scalar(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+bool intact_fakequant_f32__scalar(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p) {
+  bool all = true;
   for (int64_t i = 0; i < n; i++) {
     bool inside;
     y[i] = intact__fake_quantize_one(x[i], p, &inside);
     if (mask) mask[i] = inside;
+    all = all && inside;
   }
+  return all;
 }
 
 void intact_fakequantgrad_f32__scalar(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p) {
