@@ -39,7 +39,10 @@ void *intact__recycler_take(intact_recycler *recycler, size_t bytes) {
   pthread_mutex_lock(&recycler->lock);
   for (int i = 0; i < recycler->used; i++) {
     size_t have = recycler->blocks[i].bytes;
-    if (have >= bytes && have <= bytes + bytes / 4 && (best < 0 || have < recycler->blocks[best].bytes)) best = i;
+    if (have < bytes || have > bytes + bytes / 4) continue;
+    if (best < 0 || have < recycler->blocks[best].bytes ||
+        (have == recycler->blocks[best].bytes && recycler->blocks[i].given > recycler->blocks[best].given))
+      best = i;
   }
   if (best >= 0) memory = take_out(recycler, best);
   pthread_mutex_unlock(&recycler->lock);
@@ -62,6 +65,7 @@ bool intact__recycler_give(intact_recycler *recycler, void *memory, void **evict
     if (recycler->blocks[place].bytes > 0) *evicted = take_out(recycler, place);
     recycler->blocks[place].memory = memory;
     recycler->blocks[place].bytes = bytes;
+    recycler->blocks[place].given = ++recycler->clock;
     recycler->total += bytes;
   }
   pthread_mutex_unlock(&recycler->lock);

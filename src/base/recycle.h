@@ -7,21 +7,24 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { INTACT_RECYCLE_BLOCKS = 256, INTACT_RECYCLE_LEAST = 1 << 15, INTACT_RECYCLE_MOST = 48 << 20 };
 
 typedef struct intact_recycler {
   pthread_mutex_t lock;
+  uint64_t clock;
   size_t most, total; /* bytes that may be kept, and that are */
   int used;           /* places from here on are free */
   struct {
     void *memory;
-    size_t bytes; /* 0: free place */
+    size_t bytes;   /* 0: free place */
+    uint64_t given; /* when */
   } blocks[INTACT_RECYCLE_BLOCKS];
 } intact_recycler;
 
 void intact__recycler_init(intact_recycler *recycler);
-/* A kept block of at least `bytes` that is not much larger, or NULL. */
+/* A kept block of at least `bytes` that is not much larger, or NULL; of equal ones the last that was given: it is still in the cache. */
 void *intact__recycler_take(intact_recycler *recycler, size_t bytes);
 /* Keeps a block that malloc made (large ones only, `most` bytes in all; the smallest makes room); true when
    `memory` was taken over. *evicted (NULL: none) is to be freed. */
