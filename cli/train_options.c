@@ -39,6 +39,7 @@ const cli_option cli_train_options[] = {
     {"--activations", "u8|s8", "type of activations (default u8)"},
     {"--per-tensor", NULL, "one scale for a layer's weights instead of one per channel"},
     {"--keep-float", "PATTERN[,..]", "nodes that stay float, by name with * and ?"},
+    {"--no-equalize", NULL, "no cross-layer equalization before training"},
     {"--learn-scales-at", "N", "lsq, pact: from this step on (default: after 5 % of the first epoch)"},
     {"--fake-quantize-at", "N", "observe only before this step (default 0)"},
     {"--freeze-observers-at", "N", "scales stay from this step on"},
@@ -167,6 +168,7 @@ static int read_quantization(cli *c, cli_training *t) {
     return cli_wrong_use(c, "--activations is '%s': u8 or s8", activations);
   }
   if (activations && *activations == 's') q->quantize.activations = INTACT_S8;
+  q->quantize.equalize = cli_get(c, "--no-equalize") == NULL;
   q->quantize.weights_per_tensor = cli_get(c, "--per-tensor") != NULL;
   t->keep_float = cli_split(cli_get(c, "--keep-float"), &q->quantize.n_keep_float);
   union {

@@ -18,7 +18,7 @@ typedef struct intact_qat_bits {
 } intact_qat_bits;
 
 typedef struct intact_qat_options {
-  intact_quantize_options quantize;  /* quantizer, types, what stays float; observers, equalize, bias_correction do not apply */
+  intact_quantize_options quantize;  /* quantizer, types, what stays float; observers and bias_correction do not apply; equalize: intact_train_for_integers */
   const char *fake_quantizer;        /* "NAME[:option=value,...]" of activations, a row of fake_quantizers.def; NULL: "fused" */
   const char *weight_fake_quantizer; /* the same of weights; NULL: "fused:averaging_constant=1" */
   int activation_bits, weight_bits;  /* 2 to 8; 0: 8 */

@@ -9,6 +9,7 @@
 #include "intact/comm.h"
 #include "intact/quant.h"
 #include "intact/run.h"
+#include "quant/equalize_norms.h"
 
 static bool is_layer(const intact_node *node) {
   return intact__is_op(node, "conv1d") || intact__is_op(node, "conv2d") || intact__is_op(node, "conv3d") ||
@@ -80,11 +81,24 @@ static intact_status check_all(const intact_graph *trained, intact_data *data, i
   return status;
 }
 
+/* Channels whose ranges differ much are made alike before scales are put on them. */
+static intact_status equalize(intact_graph *graph, intact_data *data, const intact_qat_options *qat) {
+  const intact_qat_options defaults = intact_qat_default_options();
+  const intact_quantize_options *options = &(qat ? qat : &defaults)->quantize;
+  if (!options->equalize || graph->stage != INTACT_STAGE_FLOAT) return INTACT_OK;
+  intact_note_list notes;
+  intact__notes_init(&notes, graph->context);
+  const intact_status status = intact__equalize_with_norms(graph, options, data, &notes);
+  intact__notes_fini(&notes);
+  return status;
+}
+
 intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, const intact_tensor *labels,
                                         const intact_train_options *options, const intact_qat_options *qat, intact_train_log *log,
                                         intact_train_outcome *outcome) {
   intact_train_outcome made = {0};
   intact_train_log own = {0};
+  INTACT_TRY(equalize(graph, data, qat));
   INTACT_TRY(intact_prepare_qat(graph, qat));
   INTACT_TRY(intact_train(graph, data, labels, options, &own));
   intact_status status = intact_qat_set_mode(graph, INTACT_QAT_ACTIVATIONS | INTACT_QAT_WEIGHTS, INTACT_QAT_FROZEN);
