@@ -42,27 +42,24 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Accuracy and latency, before and after. */
-static intact_status measure(cli *c, job *j, int64_t batch) {
-  intact_status status = INTACT_OK;
-  if (j->labels) {
-    status = intact_evaluate(j->model, INTACT_ENGINE_FLOAT, j->data, j->labels, batch, &j->before);
-    if (status == INTACT_OK) status = intact_evaluate(j->integer, INTACT_ENGINE_INT, j->data, j->labels, batch, &j->after);
-  }
-  const int n = intact_graph_input_count(j->model);
+/* Accuracy and latency of one network; with --io int it takes other samples than the float one. */
+static intact_status measure(cli *c, const intact_graph *graph, intact_engine engine, const job *j, int64_t batch,
+                             intact_evaluation *evaluation, intact_timing *timing) {
+  const int n = intact_graph_input_count(graph);
   intact_tensor **inputs = calloc((size_t)(n ? n : 1), sizeof *inputs);
-  if (status == INTACT_OK) status = inputs ? intact_data_batch(j->data, 0, 1, inputs) : INTACT_NO_MEMORY;
-  if (status == INTACT_OK) {
-    union {
-      intact_tensor **from;
-      const intact_tensor *const *to;
-    } cast = {inputs};
-    status = intact_benchmark(j->model, INTACT_ENGINE_FLOAT, cast.to, BENCH_RUNS, &j->time_before, NULL);
-    if (status == INTACT_OK) status = intact_benchmark(j->integer, INTACT_ENGINE_INT, cast.to, BENCH_RUNS, &j->time_after, NULL);
-  }
+  union {
+    intact_tensor **from;
+    const intact_tensor *const *to;
+  } cast = {inputs};
+  intact_data *data = NULL;
+  bool wrong_use = false;
+  intact_status status = inputs ? cli_open_data(c, graph, "--data", &data, &wrong_use) : INTACT_NO_MEMORY;
+  if (status == INTACT_OK && j->labels) status = intact_evaluate(graph, engine, data, j->labels, batch, evaluation);
+  if (status == INTACT_OK) status = intact_data_batch(data, 0, 1, inputs);
+  if (status == INTACT_OK) status = intact_benchmark(graph, engine, cast.to, BENCH_RUNS, timing, NULL);
   for (int i = 0; inputs && i < n; i++) intact_tensor_destroy(inputs[i]);
   free(inputs);
-  (void)c;
+  intact_data_close(data);
   return status;
 }
 
@@ -110,7 +107,8 @@ static int quantize(cli *c, job *j, const intact_quantize_options *o) {
   if (status == INTACT_OK) status = intact_to_integer(j->integer);
   if (status == INTACT_OK)
     status = intact_compare(j->reference, INTACT_ENGINE_FLOAT, j->integer, INTACT_ENGINE_INT, j->data, REPORT_SAMPLES, &j->report);
-  if (status == INTACT_OK) status = measure(c, j, o->batch);
+  if (status == INTACT_OK) status = measure(c, j->model, INTACT_ENGINE_FLOAT, j, o->batch, &j->before, &j->time_before);
+  if (status == INTACT_OK) status = measure(c, j->integer, INTACT_ENGINE_INT, j, o->batch, &j->after, &j->time_after);
   if (status == INTACT_OK) status = intact_model_write(ends_with(out, ".intact") ? j->integer : j->quantized, out, NULL);
   if (status != INTACT_OK) return cli_failed(c);
   const double seconds = cli_seconds() - start;

@@ -164,16 +164,7 @@ static intact_status operand_here(const comparison *c, const intact_value *value
   const intact_value *other = c->counterparts.of[value->id];
   if (!other || !c->kept[other->id].tensor) return INTACT_OK;
   const kept_value *kept = &c->kept[other->id];
-  if (!value->qparams && !kept->qparams) return intact_tensor_share(kept->tensor, 0, NULL, operand);
-  intact_tensor *real = NULL;
-  INTACT_TRY(real_values(kept->tensor, kept->qparams, &real));
-  if (!value->qparams) {
-    *operand = real;
-    return INTACT_OK;
-  }
-  const intact_status status = intact__quantize_tensor(real, value->qparams, operand);
-  intact_tensor_destroy(real);
-  return status;
+  return intact__tensor_under(kept->tensor, kept->qparams, value->qparams, operand);
 }
 
 static intact_status evaluate_here(comparison *c, point *p, const intact_tensor *const *operands) {
@@ -248,21 +239,27 @@ static void forget(comparison *c) {
   }
 }
 
+/* What B takes where the data are made for A: one of them may take integers. */
+static intact_status input_of_b(const comparison *c, int i, const intact_tensor *tensor, intact_tensor **input) {
+  return intact__tensor_under(tensor, c->a.graph->inputs[i]->qparams, c->b.graph->inputs[i]->qparams, input);
+}
+
 static intact_status compare_batch(comparison *c, intact_data *data, int64_t first, int64_t count) {
-  const size_t n_in = (size_t)c->a.graph->n_inputs, n_out = (size_t)c->a.graph->n_outputs;
-  intact_tensor **t = intact__alloc_zeroed(c->context, n_in + 2 * n_out + 1, sizeof *t);
+  const size_t n_in = (size_t)c->a.graph->n_inputs, n_out = (size_t)c->a.graph->n_outputs, n = 2 * (n_in + n_out);
+  intact_tensor **t = intact__alloc_zeroed(c->context, n + 1, sizeof *t);
   if (!t) return intact__no_memory(c->context, n_in);
+  intact_tensor **in_b = t + n_in, **out_a = in_b + n_in, **out_b = out_a + n_out;
   union {
     intact_tensor **from;
     const intact_tensor *const *to;
-  } inputs = {t};
-  intact_tensor **out_a = t + n_in, **out_b = out_a + n_out;
+  } inputs_a = {t}, inputs_b = {in_b};
   intact_status status = intact_data_batch(data, first, count, t);
-  if (status == INTACT_OK) status = run_side(&c->a, inputs.to, keep_a, c, out_a);
-  if (status == INTACT_OK) status = run_side(&c->b, inputs.to, look_at_b, c, out_b);
+  for (size_t i = 0; i < n_in && status == INTACT_OK; i++) status = input_of_b(c, (int)i, t[i], &in_b[i]);
+  if (status == INTACT_OK) status = run_side(&c->a, inputs_a.to, keep_a, c, out_a);
+  if (status == INTACT_OK) status = run_side(&c->b, inputs_b.to, look_at_b, c, out_b);
   if (status == INTACT_OK) status = compare_outputs(c, out_a, out_b);
   for (int i = 0; i < c->n_points && status == INTACT_OK; i++) status = compare_here(c, &c->points[i]);
-  for (size_t i = 0; i < n_in + 2 * n_out; i++) intact_tensor_destroy(t[i]);
+  for (size_t i = 0; i < n; i++) intact_tensor_destroy(t[i]);
   intact__free(c->context, t);
   forget(c);
   return status;
@@ -309,33 +306,39 @@ static intact_status fill_layer(const point *p, intact_report *report, intact_la
   return layer->name && layer->why ? INTACT_OK : intact__no_memory(report->context, 1);
 }
 
+static void take_times(const intact_program *program, intact_report *report) {
+  for (int s = 0; s < intact_program_step_count(program); s++) {
+    const intact_step_info step = intact_program_step(program, s);
+    for (int i = 0; i < report->n_layers; i++)
+      if (strcmp(report->layers[i].name, step.name) == 0 && !(report->layers[i].ms <= step.ms)) report->layers[i].ms = step.ms;
+  }
+}
+
 /* Time of each layer in the planned program, one sample. */
 static intact_status time_layers(const comparison *c, intact_data *data, intact_report *report) {
   enum { RUNS = 5 };
   intact_program *program = c->b.program;
   if (!program) return INTACT_OK;
   const size_t n_in = (size_t)c->b.graph->n_inputs, n_out = (size_t)c->b.graph->n_outputs;
-  intact_tensor **t = intact__alloc_zeroed(c->context, n_in + n_out + 1, sizeof *t);
+  intact_tensor **t = intact__alloc_zeroed(c->context, 2 * n_in + n_out + 1, sizeof *t);
   if (!t) return intact__no_memory(c->context, 1);
+  intact_tensor **in_b = t + n_in, **outputs = in_b + n_in;
   union {
     intact_tensor **from;
     const intact_tensor *const *to;
-  } inputs = {t};
+  } inputs = {in_b};
   intact_status status = intact_data_batch(data, 0, 1, t);
+  for (size_t i = 0; i < n_in && status == INTACT_OK; i++) status = input_of_b(c, (int)i, t[i], &in_b[i]);
   intact_program_time_steps(program, true);
   for (int run = 0; run < RUNS && status == INTACT_OK; run++) {
-    status = intact_program_run(program, inputs.to, t + n_in);
+    status = intact_program_run(program, inputs.to, outputs);
+    if (status == INTACT_OK) take_times(program, report);
     for (size_t i = 0; i < n_out; i++) {
-      intact_tensor_destroy(t[n_in + i]);
-      t[n_in + i] = NULL;
-    }
-    for (int s = 0; status == INTACT_OK && s < intact_program_step_count(program); s++) {
-      const intact_step_info step = intact_program_step(program, s);
-      for (int i = 0; i < report->n_layers; i++)
-        if (strcmp(report->layers[i].name, step.name) == 0 && !(report->layers[i].ms <= step.ms)) report->layers[i].ms = step.ms;
+      intact_tensor_destroy(outputs[i]);
+      outputs[i] = NULL;
     }
   }
-  for (size_t i = 0; i < n_in; i++) intact_tensor_destroy(t[i]);
+  for (size_t i = 0; i < 2 * n_in; i++) intact_tensor_destroy(t[i]);
   intact__free(c->context, t);
   return status;
 }

@@ -18,7 +18,7 @@ int intact_report_advice_count(const intact_report *report) { return report->n_a
 const char *intact_report_advice(const intact_report *report, int index) { return report->advice[index]; }
 
 enum { MAX_ADVICE = 8 };
-static const double POOR_DB = 25, CLIPPED_SHARE = 0.005, SMALL_HEADROOM = 1, FLOAT_SHARE = 0.05;
+static const double POOR_DB = 25, CLIPPED_SHARE = 0.005, FLOAT_SHARE = 0.05;
 
 static bool say(intact_report *report, const char *text) {
   if (!text) return false;
@@ -38,12 +38,9 @@ static int worst_layer(const intact_report *report, const bool *named) {
 }
 
 static bool advise_layer(intact_report *report, const intact_layer_report *l, int64_t macs) {
-  if (l->integer && l->bias_headroom < SMALL_HEADROOM)
-    return say(report, intact__arena_format(&report->arena, "%s: its bias nearly fills int32 (%.1f bits left); keep it float with "
-                                            "--keep-float '%s' or equalize", l->name, l->bias_headroom, l->name));
-  if (l->integer && l->acc_headroom < SMALL_HEADROOM)
-    return say(report, intact__arena_format(&report->arena, "%s: the int32 accumulator can come within %.1f bits of overflow; keep "
-                                            "it float with --keep-float '%s'", l->name, l->acc_headroom, l->name));
+  if (l->integer && l->acc_headroom < 0) /* what was quantized here has room by construction, other files may not */
+    return say(report, intact__arena_format(&report->arena, "%s: its int32 accumulator can overflow by %.1f bits; keep it float with "
+                                            "--keep-float '%s'", l->name, -l->acc_headroom, l->name));
   if (!l->integer && l->macs > 0 && (double)l->macs >= FLOAT_SHARE * (double)macs)
     return say(report, intact__arena_format(&report->arena, "%s stays float (%s) with %.0f %% of the multiply-accumulates", l->name,
                                             l->why, 100 * (double)l->macs / (double)macs));

@@ -209,7 +209,8 @@ static intact_status run_graph(corrector *c, intact_tensor *const *inputs) {
   for (size_t i = 0; i < c->n_values; i++)
     if (graph->values[i]) c->left[i] = graph->values[i]->n_uses;
   for (int i = 0; i < graph->n_inputs; i++)
-    INTACT_TRY(intact_tensor_share(inputs[i], inputs[i]->rank, NULL, &c->tensors[graph->inputs[i]->id]));
+    INTACT_TRY(intact__tensor_under(inputs[i], c->reference->inputs[i]->qparams, graph->inputs[i]->qparams,
+                                    &c->tensors[graph->inputs[i]->id]));
   for (intact_node *node = graph->first; node; node = node->next) INTACT_TRY(run_node(c, node));
   return INTACT_OK;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole tensors quantized and dequantized by their qparams: per tensor, per channel, per group. */
+#include <string.h>
+
 #include "kernels/affine/affine.h"
 #include "tensor/tensor.h"
 
@@ -173,5 +175,23 @@ intact_status intact__dequantize_tensor(const intact_tensor *q, const intact_qpa
 done:
   intact_tensor_destroy(real);
   intact_tensor_destroy(codes);
+  return status;
+}
+
+static bool same_qparams(const intact_qparams *a, const intact_qparams *b) {
+  if (!a || !b) return a == b;
+  return a->dtype == b->dtype && a->n == 1 && b->n == 1 && a->zero_point[0] == b->zero_point[0] &&
+         memcmp(a->scale, b->scale, sizeof *a->scale) == 0;
+}
+
+intact_status intact__tensor_under(const intact_tensor *tensor, const intact_qparams *from, const intact_qparams *to,
+                                   intact_tensor **other) {
+  if (same_qparams(from, to)) return intact_tensor_share(tensor, 0, NULL, other);
+  if (!from) return intact__quantize_tensor(tensor, to, other);
+  if (!to) return intact__dequantize_tensor(tensor, from, other);
+  intact_tensor *real = NULL;
+  INTACT_TRY(intact__dequantize_tensor(tensor, from, &real));
+  const intact_status status = intact__quantize_tensor(real, to, other);
+  intact_tensor_destroy(real);
   return status;
 }

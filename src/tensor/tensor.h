@@ -69,6 +69,9 @@ bool intact__qparams_equal(const intact_qparams *a, const intact_qparams *b);
    x / s instead of x * (1/s). Errors: size-mismatch, out-of-range, type-mismatch, unsupported-type. */
 intact_status intact__dequantize_tensor(const intact_tensor *q, const intact_qparams *qparams, intact_tensor **x);
 intact_status intact__quantize_tensor(const intact_tensor *x, const intact_qparams *qparams, intact_tensor **q);
+/* The same numbers under other qparams (NULL: a plain tensor, float32 where it was quantized); shared when nothing changes. */
+intact_status intact__tensor_under(const intact_tensor *tensor, const intact_qparams *from, const intact_qparams *to,
+                                   intact_tensor **other);
 intact_status intact__quantize_tensor_by(const intact_tensor *x, const intact_qparams *qparams, bool divide, intact_tensor **q);
 
 #endif

@@ -79,6 +79,16 @@ def group_use():
                      "range", "bias_headroom", "acc_headroom", "bytes", "macs", "ms")
         check("three linear layers", sum(l["op"] in ("linear", "addmm") for l in result.get("layers", [])) == 3, result.get("layers"))
         check("int8 file is smaller", result.get("bytes_int", 1e9) < 0.4 * result.get("bytes_float", 0), result.get("bytes_int"))
+        for end in ("onnx", "intact"):
+            integer_io = pathlib.Path(place) / f"io.{end}"
+            call_json("quantize", model, *CALIBRATION, *labels, "-o", integer_io, "--io", "int", "--samples", 100)
+            check(f"integers in and out of .{end}", [v["dtype"] for k in ("inputs", "outputs") for v in call_json("inspect", integer_io)[k]] ==
+                  ["u8", "u8"], call_json("inspect", integer_io))
+            accuracy = call_json("eval", integer_io, *TEST, "--samples", 500).get("accuracy", 0)
+            check(f".{end} of integers is as accurate", accuracy > 85, accuracy)
+            for pair in ((model, integer_io), (integer_io, model)):
+                outputs = call_json("compare", *pair, *CALIBRATION, "--samples", 50).get("outputs") or [{}]
+                check(f"compare with integers in .{end}", (outputs[0].get("sqnr_db") or 0) > 25, outputs)
         first = out.read_bytes()
         call("quantize", model, *CALIBRATION, "-o", out)
         check("the same command writes the same bytes", first == out.read_bytes())

@@ -81,16 +81,21 @@ static void advice_names_the_worst_layer(void **state) {
   (void)state;
   intact_context *c = test_context(1);
   intact_layer_report layers[] = {
-      {.name = "good", .op = "conv2d", .integer = true, .why = "", .sqnr_here_db = 40, .bias_headroom = 10, .acc_headroom = 9, .macs = 50},
+      {.name = "good", .op = "conv2d", .integer = true, .why = "", .sqnr_here_db = 40, .bias_headroom = 0, .acc_headroom = 0, .macs = 50},
       {.name = "poor", .op = "conv2d", .integer = true, .why = "", .sqnr_here_db = 9, .bias_headroom = 10, .acc_headroom = 9, .macs = 50},
       {.name = "slow", .op = "gru", .integer = false, .why = "no integer kernel", .sqnr_here_db = NAN, .bias_headroom = NAN,
        .acc_headroom = NAN, .macs = 100}};
   intact_report report = {.context = c, .layers = layers, .n_layers = 3};
   intact__arena_init(&report.arena, c);
   assert_ok(c, intact__report_advise(&report));
-  assert_int_equal(intact_report_advice_count(&report), 2);
+  assert_int_equal(intact_report_advice_count(&report), 2); /* a bias that just fits is no trouble */
   assert_non_null(strstr(intact_report_advice(&report, 0), "slow stays float (no integer kernel) with 50 %"));
   assert_non_null(strstr(intact_report_advice(&report, 1), "poor loses most here (9.0 dB"));
+  layers[0].acc_headroom = -1.5;
+  report.n_advice = 0;
+  assert_ok(c, intact__report_advise(&report));
+  assert_int_equal(intact_report_advice_count(&report), 3);
+  assert_non_null(strstr(intact_report_advice(&report, 0), "good: its int32 accumulator can overflow by 1.5 bits"));
   intact__arena_fini(&report.arena);
   intact_report_destroy(NULL);
   intact_context_destroy(c);

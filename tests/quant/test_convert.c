@@ -211,8 +211,8 @@ static void test_shared_weight(void **state) {
   intact_tensor_destroy(data);
 }
 
-static void test_integer_borders(void **state) {
-  (void)state;
+/* Also with the biases corrected, where samples run through the quantized network. */
+static void check_integer_borders(bool corrected) {
   lab l = lab_create(context);
   intact_value *x = lab_input(&l, "x", LAB_DIMS(1, 6));
   intact_value *y = lab_linear(&l, "layer", x, 4);
@@ -220,6 +220,7 @@ static void test_integer_borders(void **state) {
   intact_tensor *data = lab_random(&l, -1, 1, LAB_DIMS(16, 6)), *codes, *exact = lab_run(l.graph, data), *real;
   intact_quantize_options options = plain_options();
   options.io_integer = true;
+  options.bias_correction = corrected;
   intact_graph *q = quantize(l.graph, data, &options, NULL);
   intact_value_info in = intact_graph_input(q, 0), out = intact_graph_output(q, 0);
   assert_int_equal(in.dtype, INTACT_U8);
@@ -246,6 +247,12 @@ static void test_integer_borders(void **state) {
   intact_graph_destroy(q);
   intact_graph_destroy(l.graph);
   intact_tensor_destroy(data);
+}
+
+static void test_integer_borders(void **state) {
+  (void)state;
+  check_integer_borders(false);
+  check_integer_borders(true);
 }
 
 /* Not-a-number in a sample is left out of the statistics, counted, and noted. */

@@ -281,6 +281,33 @@ static void zeros_then_values(void **state) {
   intact__observation_release(once);
 }
 
+/* Half of what a relu gives is 0: that is no reason to cut the other half. 99.5 % of a normal distribution's positive half lies below
+   2.81 standard deviations. */
+static void zeros_do_not_narrow(void **state) {
+  (void)state;
+  enum { N = 40000 };
+  float *values = malloc(N * sizeof *values);
+  assert_non_null(values);
+  uint64_t random = test_random_start();
+  for (int i = 0; i < N; i++) {
+    float sum = 0; /* of 12 uniform numbers: nearly normal, standard deviation 1 */
+    for (int k = 0; k < 12; k++) sum += test_uniform(&random, -0.5f, 0.5f);
+    values[i] = fmaxf(sum, 0.0f);
+  }
+  static const char *const names[] = {"histogram", "entropy", "mse", "percentile"};
+  for (int k = 0; k < 4; k++) {
+    intact_observation *o = observation_of(names[k], NULL);
+    intact_arena arena;
+    intact__arena_init(&arena, context);
+    feed(o, values, 400, 100);
+    const intact_qparams q = qparams_of(o, &arena);
+    assert_true((double)q.scale[0] * (double)(q.quant_max - q.zero_point[0]) > 2.81);
+    intact__observation_release(o);
+    intact__arena_fini(&arena);
+  }
+  free(values);
+}
+
 /* P21, PyTorch 122659: a tiny range first, then a huge one. The bins stay as many, no count is lost. */
 static void tiny_range_then_wide(void **state) {
   (void)state;
@@ -456,7 +483,7 @@ int main(void) {
       cmocka_unit_test(merged_and_saved),         cmocka_unit_test(bad_options),            cmocka_unit_test(torchao_4189),
       cmocka_unit_test(zeros_then_values),        cmocka_unit_test(tiny_range_then_wide),   cmocka_unit_test(percentiles_are_quantiles),
       cmocka_unit_test(searches_cut_outliers),    cmocka_unit_test(groups_and_tokens),      cmocka_unit_test(counts_have_64_bits),
-      cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),
+      cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),           cmocka_unit_test(zeros_do_not_narrow),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);

@@ -123,8 +123,15 @@ static double divergence(const intact_fixed_histogram *h, int32_t first, int32_t
   return sum;
 }
 
+/* What the bin of 0 counts for: no more than the bins beside it. Zeros (of relu, of padding) are exact in every range; taken at
+   their number they would reward ranges so narrow that they share their step with nothing. */
+static double count_of_zero(const intact_fixed_histogram *h, int32_t bin) {
+  double left = bin > 0 ? h->counts[bin - 1] : 0.0, right = bin + 1 < h->bins ? h->counts[bin + 1] : 0.0;
+  return fmin(h->counts[bin], fmax(left, right));
+}
+
 /* Both ends are drawn in together, in steps of 1/128 of the bins, down to as many bins as there are levels. */
-static intact_status find_entropy(intact_context *context, clip_state *s) {
+static intact_status search_entropy(intact_context *context, clip_state *s) {
   const intact_fixed_histogram *h = &s->histogram;
   double least = INFINITY;
   int32_t best_first = 0, best_last = h->bins - 1, tried = 0;
@@ -148,6 +155,17 @@ static intact_status find_entropy(intact_context *context, clip_state *s) {
   s->found_low = intact__fixed_histogram_edge(h, best_first);
   s->found_high = intact__fixed_histogram_edge(h, best_last + 1);
   return INTACT_OK;
+}
+
+static intact_status find_entropy(intact_context *context, clip_state *s) {
+  const intact_fixed_histogram *h = &s->histogram;
+  const double width = ((double)h->max - (double)h->min) / h->bins, at = width > 0.0 ? -(double)h->min / width : -1.0;
+  const int32_t bin = at >= 0.0 && at < h->bins ? (int32_t)at : -1;
+  const double zeros = bin >= 0 ? h->counts[bin] : 0.0;
+  if (bin >= 0) h->counts[bin] = count_of_zero(h, bin);
+  const intact_status status = search_entropy(context, s);
+  if (bin >= 0) h->counts[bin] = zeros;
+  return status;
 }
 
 /* ---- p-norm ---- */
