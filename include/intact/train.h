@@ -87,7 +87,8 @@ typedef struct intact_train_outcome {
   int64_t compared, differing; /* elements of the outputs */
 } intact_train_outcome;
 /* Quantization-aware training of a float network in one call: cross-layer equalization (if qat->quantize.equalize; batch norms stay),
-   fake quantization put in (qat NULL: the defaults), intact_train, conversion, and the comparison over `data`. `graph` is left at stage observed, with the trained parameters. */
+   fake quantization put in (qat NULL: the defaults), intact_train, conversion, and the comparison over `data`. `graph` is left at
+   stage observed, with the trained parameters. */
 INTACT_API intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, const intact_tensor *labels,
                                                    const intact_train_options *options, const intact_qat_options *qat,
                                                    intact_train_log *log, intact_train_outcome *outcome);
