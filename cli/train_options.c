@@ -37,6 +37,7 @@ const cli_option cli_train_options[] = {
     {"--bits-activations", "N[,PATTERN=N..]", "bits of what flows into a layer"},
     {"--method", "NAME[:o=v..]", "of fake quantization: fused (default) straight-through lsq pact"},
     {"--activations", "u8|s8", "type of activations (default u8)"},
+    {"--simulate-integers", NULL, "loss and accuracy see what the integer program gives, bit for bit; gradients as ever"},
     {"--per-tensor", NULL, "one scale for a layer's weights instead of one per channel"},
     {"--keep-float", "PATTERN[,..]", "nodes that stay float, by name with * and ?"},
     {"--no-equalize", NULL, "no cross-layer equalization before training"},
@@ -211,6 +212,7 @@ int cli_training_read(cli *c, cli_training *t) {
   o->seed = (uint64_t)seed;
   o->checkpoint = cli_get(c, "--checkpoint");
   o->resume = cli_get(c, "--resume") != NULL;
+  o->simulate_integers = cli_get(c, "--simulate-integers") != NULL;
   if (!o->checkpoint && (o->resume || o->checkpoint_steps)) {
     return cli_wrong_use(c, "%s needs --checkpoint DIR", o->resume ? "--resume" : "--checkpoint-steps");
   }

@@ -21,6 +21,10 @@ INTACT_API intact_status intact_network_create(intact_context *context, const ch
    else (counters of batches apart). On failure nothing has changed. */
 INTACT_API intact_status intact_weights_load(intact_graph *graph, const char *path);
 
+/* Makes outputs[i] for the inputs, f32 and of the shapes of the graph's own outputs; the caller's. */
+typedef intact_status (*intact_stand_in)(void *user, const intact_graph *graph, const intact_tensor *const *inputs,
+                                         intact_tensor **outputs);
+
 typedef struct intact_train_options {
   const char *optimizer;                           /* NULL: AdamW */
   const intact_optimizer_options *optimizer_options; /* NULL: the optimizer's defaults */
@@ -49,6 +53,10 @@ typedef struct intact_train_options {
 
   intact_qat_schedule qat;           /* when things change (steps are counted over all epochs). learn_at < 0: learned scales start to
                                         learn after a twentieth of the first epoch */
+  intact_stand_in stand_in;          /* NULL: none. From qat.fake_quantize_at on, what loss and accuracy see instead of the network's
+                                        outputs; gradients go on as if those were its own */
+  void *stand_in_user;
+  bool simulate_integers;            /* intact_train_for_integers: the integer program of the moment stands in, bit for bit */
   double qparams_lr;                 /* learning rate of learned scales and zero points, as a share of the others'; default 0.1 */
 } intact_train_options;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a float network to a trained integer one: prepare, train, convert, and check that the integers compute what was trained. */
-#include "intact/train.h"
+#include "flow/simulate_integers.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,14 +48,17 @@ static void compare_outputs(const intact_graph *qdq, intact_tensor *const *a, in
   }
 }
 
-static intact_status compare_batch(const intact_graph *trained, intact_program *program, const intact_graph *qdq, intact_data *data,
+static intact_status compare_batch(const intact_graph *trained, bool simulated, intact_program *program, const intact_graph *qdq, intact_data *data,
                                    int64_t first, int64_t count, intact_train_outcome *outcome) {
   const size_t n = (size_t)trained->n_inputs, m = (size_t)trained->n_outputs;
   intact_tensor **tensors = intact__alloc_zeroed(trained->context, n + 2 * m, sizeof *tensors);
   if (!tensors) return intact__no_memory(trained->context, (n + 2 * m) * sizeof *tensors);
   const intact_tensor *const *inputs = (const intact_tensor *const *)tensors;
   intact_status status = intact_data_batch(data, first, count, tensors);
-  if (status == INTACT_OK) status = intact_graph_interpret(trained, inputs, true, tensors + n);
+  if (status == INTACT_OK) {
+    status = simulated ? intact__simulate_integers(NULL, trained, inputs, tensors + n)
+                       : intact_graph_interpret(trained, inputs, true, tensors + n);
+  }
   if (status == INTACT_OK) status = intact_program_run(program, inputs, tensors + n + m);
   if (status == INTACT_OK) compare_outputs(qdq, tensors + n, tensors + n + m, outcome);
   for (size_t i = 0; i < n + 2 * m; i++) intact_tensor_destroy(tensors[i]);
@@ -63,7 +66,7 @@ static intact_status compare_batch(const intact_graph *trained, intact_program *
   return status;
 }
 
-static intact_status check_all(const intact_graph *trained, intact_data *data, intact_train_outcome *outcome) {
+static intact_status check_all(const intact_graph *trained, bool simulated, intact_data *data, intact_train_outcome *outcome) {
   enum { BATCH = 32, SAMPLES = 512 };
   intact_graph *integer;
   intact_program *program;
@@ -73,7 +76,7 @@ static intact_status check_all(const intact_graph *trained, intact_data *data, i
   if (status == INTACT_OK) {
     const int64_t count = intact_data_count(data) < SAMPLES ? intact_data_count(data) : SAMPLES;
     for (int64_t first = 0; first < count && status == INTACT_OK; first += BATCH) {
-      status = compare_batch(trained, program, outcome->qdq, data, first, count - first < BATCH ? count - first : BATCH, outcome);
+      status = compare_batch(trained, simulated, program, outcome->qdq, data, first, count - first < BATCH ? count - first : BATCH, outcome);
     }
     intact_program_destroy(program);
   }
@@ -100,11 +103,13 @@ intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, 
   intact_train_log own = {0};
   INTACT_TRY(equalize(graph, data, qat));
   INTACT_TRY(intact_prepare_qat(graph, qat));
-  INTACT_TRY(intact_train(graph, data, labels, options, &own));
+  intact_train_options with = options ? *options : intact_train_default_options();
+  if (with.simulate_integers) with.stand_in = intact__simulate_integers;
+  INTACT_TRY(intact_train(graph, data, labels, &with, &own));
   intact_status status = intact_qat_set_mode(graph, INTACT_QAT_ACTIVATIONS | INTACT_QAT_WEIGHTS, INTACT_QAT_FROZEN);
   if (status == INTACT_OK) status = intact_graph_copy(graph, &made.qdq);
   if (status == INTACT_OK) status = intact_convert(made.qdq);
-  if (status == INTACT_OK) status = check_all(graph, data, &made);
+  if (status == INTACT_OK) status = check_all(graph, with.simulate_integers, data, &made);
   if (status != INTACT_OK) {
     intact_graph_destroy(made.qdq);
     intact_train_log_destroy(graph->context, &own);

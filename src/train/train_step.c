@@ -172,6 +172,7 @@ static intact_status run_step(intact_trainer *t, const int64_t *samples, int64_t
   intact_status status = read_batch(t, n, samples);
   if (status == INTACT_OK) status = labels_of(t, t->labels, n, samples, &target);
   if (status == INTACT_OK) status = intact_trainable_forward(t->trainable, t->inputs, t->outputs);
+  if (status == INTACT_OK) status = intact__train_stand_in(t);
   if (status == INTACT_OK) status = compute_loss(t, target, &loss);
   if (status == INTACT_OK) {
     const int64_t correct = count_correct(intact_variable_tensor(t->outputs[0]), intact_variable_tensor(target));
@@ -210,6 +211,7 @@ static intact_status score_batch(intact_trainer *t, intact_data *data, const int
   intact_status status = intact_data_batch(data, first, n, tensors);
   if (status == INTACT_OK) status = make_inputs(t, tensors);
   if (status == INTACT_OK) status = intact_trainable_forward(t->trainable, t->inputs, t->outputs);
+  if (status == INTACT_OK) status = intact__train_stand_in(t);
   if (status == INTACT_OK) {
     intact_tensor own = *labels;
     own.data = (int64_t *)labels->data + first;

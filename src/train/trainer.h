@@ -52,6 +52,9 @@ int64_t intact__train_share(const intact_trainer *t, int64_t *samples);
 /* augment.c: shifts and mirrors pictures [n, channels, height, width]; sample i by draws that depend on seed, epoch and ids[i]. */
 intact_status intact__augment(const intact_trainer *t, intact_tensor *pictures, const int64_t *ids);
 
+/* stand_in.c: puts options->stand_in's values into the outputs of the step at hand. */
+intact_status intact__train_stand_in(intact_trainer *t);
+
 /* checkpoint.c */
 intact_status intact__checkpoint_write(intact_trainer *t);
 /* *found false: there is none. */
