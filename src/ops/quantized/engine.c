@@ -75,35 +75,31 @@ intact_status intact__infer_output(intact_infer *infer, int other) {
 
 /* ---- x ---- */
 
-/* Dynamic quantization: u8 by the range of all of x. qnnpack: rne(fma(x, 1 / scale, zero point)), and no reduced range. */
-static intact_status quantize_dynamic(const intact_tensor *x, bool reduce_range, bool qnnpack, intact_codes *codes,
-                                      intact_tensor **made) {
+/* Dynamic quantization: u8 by the range of all of x, rne(fma(x, 1 / scale, zero point)). */
+static intact_status quantize_dynamic(const intact_tensor *x, bool reduce_range, intact_codes *codes, intact_tensor **made) {
   intact_min_max range = INTACT_MIN_MAX_START;
   double scale;
   if (x->count > 0) intact__min_max_array(intact__isa_set(x->context), intact__f32(x), x->count, &range);
   if (!(range.low <= range.high)) range.low = range.high = 0;
-  intact__choose_qparams(INTACT_CHOOSE_ATEN, range.low, range.high, 0, reduce_range && !qnnpack ? 127 : 255, false, &scale,
+  intact__choose_qparams(INTACT_CHOOSE_ATEN, range.low, range.high, 0, reduce_range ? 127 : 255, false, &scale,
                          &codes->zero_point);
   codes->scale = (float)scale;
-  const intact_affine grid = intact__affine(codes->scale, codes->zero_point, 0, 255);
+  const float inverse = 1.0f / codes->scale, zero = (float)codes->zero_point;
   INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_U8, x->rank, x->dims, made));
   codes->q = *made;
-  if (!qnnpack) {
-    intact__quantize_array(intact__isa_set(x->context), intact__f32(x), (*made)->data, INTACT_U8, x->count, &grid);
-    return INTACT_OK;
-  }
   for (int64_t i = 0; i < x->count; i++) {
-    const float v = fmaf(intact__f32(x)[i], grid.inverse, (float)grid.zero_point);
+    const float v = fmaf(intact__f32(x)[i], inverse, zero);
     ((uint8_t *)(*made)->data)[i] = (uint8_t)intact__clamp_s64(intact__round_s64((double)v), 0, 255);
   }
   return INTACT_OK;
 }
 
+/* qnnpack knows no reduced range. */
 static intact_status codes_of_x(const intact_call *call, intact_engine engine, intact_codes *codes, intact_tensor **made) {
   const intact_qparams *qparams = intact__operand_qparams(call->node, 0);
   if (qparams == NULL) {
-    const bool reduce_range = intact__attr_int(call->node, "reduce_range") != 0;
-    return quantize_dynamic(call->operands[0], reduce_range, engine == INTACT_ENGINE_QNNPACK, codes, made);
+    const bool reduce_range = intact__attr_int(call->node, "reduce_range") != 0 && engine != INTACT_ENGINE_QNNPACK;
+    return quantize_dynamic(call->operands[0], reduce_range, codes, made);
   }
   *codes = (intact_codes){call->operands[0], qparams->scale[0], qparams->zero_point[0]};
   return INTACT_OK;

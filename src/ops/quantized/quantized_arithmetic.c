@@ -141,7 +141,7 @@ typedef struct scalar_rule {
   double scale; /* of the result */
   int64_t zero; /* of the result */
   int64_t add;  /* code = rne(f32((q - zero of a) + add) * factor) + zero, clamped */
-  double factor;
+  float factor;
 } scalar_rule;
 
 static scalar_rule add_rule(const intact_qparams *a, double c) {
@@ -156,7 +156,7 @@ static scalar_rule add_rule(const intact_qparams *a, double c) {
     rule.scale = (double)(zero - low) / range * s;
     rule.zero = high;
   }
-  rule.factor = s / rule.scale;
+  if (rule.zero != zero) rule.factor = a->scale[0] * (1.0f / (float)rule.scale);
   return rule;
 }
 
@@ -208,7 +208,7 @@ static intact_status eval_scalar(const intact_call *call) {
   INTACT_TRY(intact__call_result(call, 0, a->dtype, a->rank, a->dims, &y));
   for (int64_t i = 0; i < a->count; i++) {
     const float steps = (float)(intact__tensor_get_s64(a, i) - from + rule.add);
-    const int64_t code = intact__round_s64((double)(float)((double)steps * rule.factor)) + rule.zero;
+    const int64_t code = intact__round_s64((double)(steps * rule.factor)) + rule.zero;
     intact__tensor_set_s64(y, i, intact__clamp_s64(code, low, intact_dtype_max(a->dtype)));
   }
   return INTACT_OK;

@@ -79,18 +79,20 @@ static sets sets_of(const intact_node *node, const intact_tensor *x) {
   return (sets){.length = x->dims[1] / groups * inner, .span = inner, .period = groups};
 }
 
-/* One set: integer sums, then ((q - z) - m) k with k = sx / sqrt(v sx^2 + eps); where weights lie by channel, k weight is
-   one factor. */
-static void normalise(const sets *s, int64_t set, float scale, double eps, const float *weight, const float *bias,
-                      float *x) {
+/* One set of steps: the sums of the stored integers are exact, the statistics float32; then ((q - z) - m) k with
+   k = sx / sqrt(v sx^2 + eps). Where weights lie by channel, k weight is one factor. */
+static void normalise(const sets *s, int64_t set, const intact_qparams *from, float eps, const float *weight,
+                      const float *bias, float *x) {
+  const float scale = from->scale[0], n = (float)s->length, zero = (float)from->zero_point[0];
   double sum = 0, squares = 0;
   for (int64_t j = 0; j < s->length; j++) {
-    sum += (double)x[j];
-    squares += (double)x[j] * (double)x[j];
+    const double q = (double)x[j] + (double)zero;
+    sum += q;
+    squares += q * q;
   }
-  const float mean = (float)(sum / (double)s->length);
-  const double centre = sum / (double)s->length, spread = squares / (double)s->length - centre * centre;
-  const float variance = (float)(spread > 0 ? spread : 0), k = scale / sqrtf(variance * scale * scale + (float)eps);
+  const float stored_mean = (float)sum / n, mean = stored_mean - zero;
+  const float spread = fmaf(-stored_mean, stored_mean, (float)squares / n), variance = spread > 0 ? spread : 0;
+  const float k = scale / sqrtf(variance * scale * scale + eps);
   for (int64_t j = 0; j < s->length; j++) {
     const int64_t c = set % s->period * (s->length / s->span) + j / s->span;
     const float gamma = weight != NULL ? weight[c] : 1.0f, beta = bias != NULL ? bias[c] : 0.0f;
@@ -107,7 +109,7 @@ static intact_status eval_norm(const intact_call *call) {
   const sets s = sets_of(call->node, x);
   const int64_t n = s.length > 0 ? x->count / s.length : 0;
   for (int64_t set = 0; set < n; set++)
-    normalise(&s, set, from->scale[0], intact__attr_float(call->node, "eps"), weight, bias, intact__f32(x) + set * s.length);
+    normalise(&s, set, from, (float)intact__attr_float(call->node, "eps"), weight, bias, intact__f32(x) + set * s.length);
   const intact_status status = intact__quantize_tensor(x, to, &q);
   intact_tensor_destroy(x);
   INTACT_TRY(status);
