@@ -202,7 +202,7 @@ static void run_lut(void *user) {
 static void run_add(void *user) {
   elements_work *w = user;
   intact_qbinary_params p = {.op = INTACT_QBINARY_ADD, .zero_a = 3, .zero_b = 9, .scale_a = 0.1f, .scale_b = 0.2f,
-                             .inverse_y = 4.0f, .round = intact__round8(false, 5, 0, 255)};
+                             .scale_y = 0.25f, .inverse_y = 4.0f, .round = intact__round8(false, 5, 0, 255)};
   intact_qbinary_block block = {.rows = 1, .n = ELEMENTS, .a = w->a, .b = w->b, .y = w->y, .a_step = 1, .b_step = 1};
   w->binary(&p, &block);
 }

@@ -94,6 +94,7 @@ static intact_status copy_node(copier *c, const intact_node *from, intact_value 
   INTACT_TRY(copy_text(c->to, from->module_path, &node->module_path));
   INTACT_TRY(copy_text(c->to, from->module_type, &node->module_type));
   INTACT_TRY(copy_text(c->to, from->why_float, &node->why_float));
+  node->divides = from->divides;
   for (int i = 0; i < from->n_results; i++) {
     INTACT_TRY(copy_type(c->to, from->results[i], node->results[i]));
     c->values[from->results[i]->id] = node->results[i];

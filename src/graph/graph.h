@@ -60,6 +60,7 @@ struct intact_node {
   intact_graph **bodies;
   struct intact_observation *observation; /* observe, fake_quantize: counted, shared by the nodes of one group (observer.h) */
   struct intact_annotation *annotation;   /* how a quantizer wants this node (quantizer.h), in the arena; NULL: no wish */
+  bool divides; /* of the integer stage: results are quantized by rule "divide" (x / scale), else by "reciprocal" */
   const char *why_float;   /* set by to_integer: why this node stays float; NULL if it does not */
   intact_node *prev, *next;
   intact_graph *graph;

@@ -51,7 +51,7 @@ static intact_status quantize_results(const intact_node *node, intact_tensor **r
   for (int i = 0; i < node->n_results; i++) {
     if (node->results[i]->qparams == NULL || results[i] == NULL) continue;
     intact_tensor *quantized = NULL;
-    INTACT_TRY(intact__quantize_tensor(results[i], node->results[i]->qparams, &quantized));
+    INTACT_TRY(intact__quantize_tensor_by(results[i], node->results[i]->qparams, node->divides, &quantized));
     intact_tensor_destroy(results[i]);
     results[i] = quantized;
   }

@@ -160,6 +160,8 @@ typedef struct intact_quant_traits {
   int (*weight_axis)(const intact_node *node, int *groups);
   /* For is_clamp rows: real bounds, -inf / inf when open. */
   void (*clamp_range)(const intact_node *node, double *low, double *high);
+  /* For data movement that puts a number of its own beside the elements (padding): false when it is 0 or there is none. */
+  bool (*fill_value)(const intact_node *node, double *value);
   /* x -> y(x) per element with no other input than attributes: can become a 256-entry table. */
   bool is_unary_map;
   /* y(s x) = s y(x) for s > 0 that differs by channel, as long as no element of y mixes channels: pooling, means, leaky relu.

@@ -202,13 +202,16 @@ static intact_status parse_key(intact_lexer *lexer, intact_node *node, int64_t *
                       : word_is(lexer, "type")   ? &node->module_type
                       : word_is(lexer, "float")  ? &node->why_float
                                                  : NULL;
-  const bool bodies = word_is(lexer, "bodies"), observe = word_is(lexer, "observe");
-  if (text == NULL && !bodies && !observe) return intact__lex_fail(lexer, "one of .node .source .module .type .float .observe .bodies before this");
+  const bool bodies = word_is(lexer, "bodies"), observe = word_is(lexer, "observe"), rule = word_is(lexer, "rule");
+  if (text == NULL && !bodies && !observe && !rule)
+    return intact__lex_fail(lexer, "one of .node .source .module .type .float .rule .observe .bodies before this");
   INTACT_TRY(intact__lex_expect(lexer, "="));
   if (bodies) return intact__lex_int_in(lexer, "the number of bodies", 0, 64, n_bodies);
   if (observe) return parse_observation(lexer, node);
   INTACT_TRY(intact__lex_name(lexer, NULL));
-  return take_word(lexer, &node->graph->arena, text);
+  if (!rule) return take_word(lexer, &node->graph->arena, text);
+  node->divides = word_is(lexer, "divide");
+  return node->divides || word_is(lexer, "reciprocal") ? INTACT_OK : intact__lex_fail(lexer, "divide or reciprocal");
 }
 
 /* "name=value" of the schema. */

@@ -247,6 +247,7 @@ static void add_node(printer *p, const intact_node *node, int depth) {
   if (node->module_path[0] != 0) add_key(text, "module", node->module_path);
   if (node->module_type[0] != 0) add_key(text, "type", node->module_type);
   if (node->why_float != NULL) add_key(text, "float", node->why_float);
+  if (node->divides) add_key(text, "rule", "divide");
   if (node->observation != NULL) add_observation(p, node->observation);
   if (node->n_bodies > 0) intact__text_add(text, " .bodies=%d", node->n_bodies);
   intact__text_add(text, "\n");

@@ -15,7 +15,8 @@
 
    Names that are not plain words stand in "..."; _ is an operand left out; [*] an unknown rank. A tensor's content is
    {numbers}, x"hex bytes" or @index into a side table. Nodes with bodies say .bodies=n and are followed by n blocks
-   "body NAME ... end". Attributes stand when they were set. The statistics of observers are not part of the text. */
+   "body NAME ... end". .rule=divide: the integer results are x / scale, not x * (1 / scale). Attributes stand when they were
+   set. The statistics of observers are not part of the text. */
 #ifndef INTACT_GRAPH_TEXT_FORM_H
 #define INTACT_GRAPH_TEXT_FORM_H
 

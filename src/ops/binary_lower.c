@@ -196,7 +196,9 @@ static intact_qbinary_params make_params(const intact_node *node) {
                              .zero_b = intact__zero_of(b) + (signed_b ? 128 : 0),
                              .scale_a = a->qparams->scale[0],
                              .scale_b = b->qparams->scale[0],
-                             .inverse_y = 1.0f / y->qparams->scale[0]};
+                             .scale_y = y->qparams->scale[0],
+                             .inverse_y = 1.0f / y->qparams->scale[0],
+                             .divide = node->divides};
   find_op(node->op->name, &p.op);
   p.round = intact__round8(intact__is_signed(y), intact__zero_of(y), (int32_t)y->qparams->quant_min, (int32_t)y->qparams->quant_max);
   return p;

@@ -265,8 +265,15 @@ static intact_status pad_grad(intact_grad *grad, pad_mode mode, const char *name
   return status;
 }
 
+static bool constant_fill(const intact_node *node, double *value) {
+  const intact_value *given = node->n_operands > 2 ? node->operands[2] : NULL;
+  *value = intact__attr_float(node, "value");
+  if (given != NULL) *value = given->constant != NULL && given->constant->count == 1 ? intact__tensor_get_f64(given->constant, 0) : (double)NAN;
+  return !(*value >= 0.0 && *value <= 0.0);
+}
+
 /* Attribute value is the constant pad's alone. */
-#define PAD_ROW(op, text, mode, list, operands_, attributes, ...) \
+#define PAD_ROW(op, text, mode, list, fill, operands_, attributes, ...) \
   static intact_status op##_infer(intact_infer *infer) {          \
     return pad_infer(infer, mode, list);                          \
   }                                                               \
@@ -283,7 +290,8 @@ static intact_status pad_grad(intact_grad *grad, pad_mode mode, const char *name
       .infer = op##_infer,                                        \
       .eval_f32 = op##_eval,                                      \
       .grad = op##_grad,                                          \
-      .quant = {.result = INTACT_RESULT_SAME_AS},                 \
+      .quant = {.result = INTACT_RESULT_SAME_AS,                  \
+                .fill_value = fill},                              \
       .int_layout = INTACT_INT_ANY,                               \
       .check_int = intact__check_pad,                             \
       .lower_int = intact__lower_pad,                             \
@@ -300,17 +308,17 @@ static intact_status pad_grad(intact_grad *grad, pad_mode mode, const char *name
    operands stay, in PyTorch's order. */
 PAD_ROW(constant_pad_nd,
         "y = x with `value` around it: pairs (before, behind) in pad, last axis first; negative ones cut off.", PAD_CONSTANT,
-        "pad", PAD_X_VALUE, INTACT_ATTRS(INTACT_A_INTS("pad"), INTACT_A_FLOAT("value", 0.0)), INTACT_ATEN("constant_pad_nd"),
+        "pad", constant_fill, PAD_X_VALUE, INTACT_ATTRS(INTACT_A_INTS("pad"), INTACT_A_FLOAT("value", 0.0)), INTACT_ATEN("constant_pad_nd"),
         /* pad_mode: mode names the row, value may be None */
         INTACT_ATEN_AS("pad", "pad=pad,mode=,value=value", "pad_mode"),
         INTACT_ONNX_AS("Pad", "mode=,pads=,value=value", "pad_list"), INTACT_OPENVINO_AS("Pad", "pad_mode=", "pad_list"))
-PAD_ROW(reflection_pad, "y = x mirrored at its edges, which stand once.", PAD_REFLECT, "padding", PAD_X,
+PAD_ROW(reflection_pad, "y = x mirrored at its edges, which stand once.", PAD_REFLECT, "padding", NULL, PAD_X,
         INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("reflection_pad1d"), INTACT_ATEN("reflection_pad2d"),
         INTACT_ATEN("reflection_pad3d"))
-PAD_ROW(replication_pad, "y = x with its edges repeated.", PAD_REPLICATE, "padding", PAD_X,
+PAD_ROW(replication_pad, "y = x with its edges repeated.", PAD_REPLICATE, "padding", NULL, PAD_X,
         INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("replication_pad1d"), INTACT_ATEN("replication_pad2d"),
         INTACT_ATEN("replication_pad3d"))
-PAD_ROW(circular_pad, "y = x continued from its other end.", PAD_CIRCULAR, "padding", PAD_X,
+PAD_ROW(circular_pad, "y = x continued from its other end.", PAD_CIRCULAR, "padding", NULL, PAD_X,
         INTACT_ATTRS(INTACT_A_INTS("padding")), INTACT_ATEN("circular_pad"),
         INTACT_ATEN_AS("_pad_circular", "pad=padding", NULL))
 

@@ -43,7 +43,9 @@ static intact_status fold_quantize(intact_node *node) {
 static bool moves_constant(const intact_node *node) {
   const intact_op *op = node->op;
   if (!op->on_integers || op->quant.result != INTACT_RESULT_SAME_AS || op->quant.share_operands || op->has_effect) return false;
+  double value;
   if (node->n_results != 1 || node->results[0]->is_output || op->quant.same_as != 0) return false;
+  if (op->quant.fill_value && op->quant.fill_value(node, &value)) return false;
   if (!is_dequantized_constant(node->operands[0])) return false;
   for (int i = 1; i < node->n_operands; i++)
     if (node->operands[i] && !node->operands[i]->constant) return false;

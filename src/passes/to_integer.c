@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dequantize -> op [-> clamp] -> quantize becomes one node on integers, where the op has a kernel for it. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/pass.h"
@@ -46,7 +47,28 @@ static intact_node *quantizer_of(const intact_node *node, int result, intact_nod
   return intact__is_op(reader, "quantize") ? reader : NULL;
 }
 
+static bool divides(const intact_node *quantize) { return strcmp(intact__attr_string(quantize, "rule"), "divide") == 0; }
+
 static bool is_read(const intact_value *value) { return value->n_uses > 0 || value->is_output; }
+
+/* A number that data movement fills in is one of the grid, or becomes one at once: all that read the result quantize it to the
+   same grid, whatever their rule. */
+static bool fill_fits(const intact_node *node) {
+  double value;
+  const intact_value *x = integers_of(node->operands[node->op->quant.same_as]);
+  if (!moves_data(node) || !x || !node->op->quant.fill_value || !node->op->quant.fill_value(node, &value)) return true;
+  const intact_qparams *q = x->qparams;
+  if (q->n != 1 || isnan(value)) return false;
+  intact_affine affine = intact__affine(q->scale[0], q->zero_point[0], q->quant_min, q->quant_max);
+  int64_t code = intact__quantize_one((float)value, &affine);
+  float back = intact__dequantize_one(code, q->scale[0], q->zero_point[0]);
+  if (back >= (float)value && back <= (float)value) return true;
+  affine.divide = true;
+  if (node->results[0]->is_output || intact__quantize_one((float)value, &affine) != code) return false;
+  for (const intact_use *use = node->results[0]->uses; use; use = use->next)
+    if (!intact__is_op(use->node, "quantize") || !intact__qparams_equal(use->node->results[0]->qparams, q)) return false;
+  return true;
+}
 
 /* Why the node can't be tried at all; NULL: it can. */
 static const char *refusal(const intact_node *node) {
@@ -60,11 +82,16 @@ static const char *refusal(const intact_node *node) {
     any = true;
   }
   if (!any) return "no quantized operand";
+  if (!fill_fits(node)) return "the number that it fills in is none of its operand's grid";
   if (moves_data(node)) return NULL;
+  const intact_node *before = NULL;
   for (int r = 0; r < node->n_results; r++) {
     intact_node *clamp;
-    if (is_read(node->results[r]) && is_plain_float(node->results[r]) && !quantizer_of(node, r, &clamp))
-      return "the result is read as float";
+    if (!is_read(node->results[r]) || !is_plain_float(node->results[r])) continue;
+    const intact_node *quantize = quantizer_of(node, r, &clamp);
+    if (!quantize) return "the result is read as float";
+    if (before && divides(before) != divides(quantize)) return "its results are quantized by different rules";
+    before = quantize;
   }
   return NULL;
 }
@@ -158,11 +185,12 @@ static intact_status set_operands(const attempt *a, const char **why) {
 /* ---- results ---- */
 
 /* quantize(clamp(x, low, high)) = clamp(quantize(x), quantize(low), quantize(high)): rounding is monotone. */
-static void narrow(intact_qparams *qparams, const intact_node *clamp) {
+static void narrow(intact_qparams *qparams, const intact_node *clamp, bool divides) {
   double low, high;
   clamp->op->quant.clamp_range(clamp, &low, &high);
   if (!(low <= high)) low = high;
   intact_affine affine = intact__affine(qparams->scale[0], qparams->zero_point[0], qparams->quant_min, qparams->quant_max);
+  affine.divide = divides;
   int64_t bottom = intact__quantize_one((float)low, &affine), top = intact__quantize_one((float)high, &affine);
   qparams->quant_min = bottom;
   qparams->quant_max = top;
@@ -178,7 +206,8 @@ static intact_status set_results(const attempt *a) {
     if (moves_data(node) || !qparams) qparams = node->operands[node->op->quant.same_as]->qparams;
     intact_qparams *own = intact__qparams_copy(&node->graph->arena, qparams);
     if (!own) return intact__no_memory(node->graph->context, sizeof *own);
-    if (clamp && !moves_data(node)) narrow(own, clamp);
+    if (quantize && !moves_data(node) && divides(quantize)) node->divides = true;
+    if (clamp && !moves_data(node)) narrow(own, clamp, node->divides);
     INTACT_TRY(intact__value_set_qparams(node->graph, result, own));
   }
   return INTACT_OK;
@@ -210,6 +239,7 @@ static intact_status redirect_readers(const attempt *a, int r) {
 }
 
 static void take_back(const attempt *a) {
+  a->node->divides = false;
   for (int i = 0; i < a->node->n_operands; i++) intact__node_set_operand(a->node, i, a->before[i]);
   for (int r = 0; r < a->node->n_results; r++) {
     intact_value *result = a->node->results[r];

@@ -25,8 +25,10 @@ static const char golden[] =
     ".source=conv1+relu1\n"
     "sum: f32[\"batch size\",4] = add(\"odd name\", shift) alpha=0.5 .float=\"no kernel\"\n"
     "y: f32[\"batch size\",4] = relu(sum)\n"
+    "z: u8[N,2,3,3] q{per_tensor_affine 0..255 scale=0.1 zero=0} = relu(x) .rule=divide\n"
     "output conv_1\n"
-    "output y\n";
+    "output y\n"
+    "output z\n";
 
 static void round_trip(const char *text) {
   intact_graph *graph = NULL;
@@ -57,6 +59,7 @@ static void test_meaning(void **state) {
   assert_true(intact__f32(shift->constant)[3] == 0x1p-149f);
   const intact_node *conv = intact__graph_find_node(graph, "conv1");
   assert_null(conv->operands[2]);
+  assert_true(!conv->divides && intact__graph_find_value(graph, "z")->producer->divides);
   assert_int_equal(conv->results[0]->qparams->quant_min, 128);
   assert_string_equal(conv->source, "conv1+relu1");
   assert_string_equal(conv->next->why_float, "no kernel");
@@ -113,6 +116,7 @@ static void test_refusals(void **state) {
       {"input x: f32[2]\ny: f32[2] = relu(_)\noutput y\n", INTACT_MISSING_FIELD},
       {"input x: f32[2]\ny: f32[2] = relu(x) .bodies=99\noutput y\n", INTACT_OUT_OF_RANGE},
       {"input x: f32[2]\ny: f32[2] = relu(x) .bodies=1\noutput y\n", INTACT_SYNTAX},
+      {"input x: f32[2]\ny: f32[2] = relu(x) .rule=nearest\noutput y\n", INTACT_SYNTAX},
       {"constant x: f32[3]{1, 2}\noutput x\n", INTACT_SIZE_MISMATCH},
       {"constant x: f32[1]{1, 2}\noutput x\n", INTACT_SIZE_MISMATCH},
       {"constant x: u8[1]{256}\noutput x\n", INTACT_OUT_OF_RANGE},

@@ -74,8 +74,8 @@ static void test_binary(void **state) {
     float scale_a = repeat % 5 == 0 ? 0.5f : repeat % 17 == 1 ? 3e38f : test_uniform(&random, 0.001f, 0.1f);
     float scale_b = repeat % 5 == 0 ? 0.25f : repeat % 17 == 1 ? 3e38f : test_uniform(&random, 0.001f, 0.1f);
     intact_qbinary_params p = {(intact_qbinary_op)(repeat % 5), s.a ? 0x80 : 0, s.b ? 0x80 : 0, s.za + (s.a ? 128 : 0),
-                               s.zb + (s.b ? 128 : 0), scale_a, scale_b, repeat % 5 == 0 ? 1 : test_uniform(&random, 1, 100),
-                               intact__round8(s.y, s.zy, s.min, s.max)};
+                               s.zb + (s.b ? 128 : 0), scale_a, scale_b, 0, 0, repeat % 2 == 1, intact__round8(s.y, s.zy, s.min, s.max)};
+    p.scale_y = repeat % 5 == 0 ? 1 : test_uniform(&random, 0.01f, 1), p.inverse_y = 1.0f / p.scale_y;
     int64_t n = 1 + test_random(&random) % MOST;
     intact_qbinary_block block = {3, n, a, b, y, n, repeat % 3 == 1 ? 0 : n, n, repeat % 7 != 3, repeat % 3 != 2};
     fill(a, sizeof a, &random), fill(b, sizeof b, &random);
@@ -87,7 +87,8 @@ static void test_binary(void **state) {
         int64_t row = i / n, at = i % n;
         float fa = (float)(value_of(a[row * block.a_row + at * block.a_step], s.a) - s.za) * scale_a;
         float fb = (float)(value_of(b[row * block.b_row + at * block.b_step], s.b) - s.zb) * scale_b;
-        int want = rounded(binary_of(p.op, fa, fb) * p.inverse_y, s.zy, s.min, s.max);
+        float r = binary_of(p.op, fa, fb);
+        int want = rounded(p.divide ? r / p.scale_y : r * p.inverse_y, s.zy, s.min, s.max);
         if (value_of(y[i], s.y) != want) print_error("%s: element %d of %d\n", binary_rows[k].name, (int)i, (int)n);
         assert_int_equal(value_of(y[i], s.y), want);
       }

@@ -186,29 +186,60 @@ static void add_near_a_tie(void **state) {
               ONNX_VALUES(0.035809919238090515, -120), ONNX_VALUES(0.0365859717130661, -105), -114, -122, -113);
 }
 
-/* P48, onnxruntime 23202: with its scales all 65536 pairs give what float32, operation by operation, gives. */
-static void add_all_pairs(void **state) {
-  (void)state;
+/* All 65536 pairs of codes give what float32, operation by operation, gives by ONNX's rule, which divides. */
+static void add_all_pairs(float sa, int za, float sb, int zb, float sy, int zy) {
   enum { N = 65536 };
   static double a[N], b[N], wanted[N];
-  const float sa = 0.008010663092136383f, sb = 0.00622713053599f, sy = 0.006873490754514933f;
   for (int i = 0; i < N; i++) {
     a[i] = i / 256 - 128, b[i] = i % 256 - 128;
-    float x = (float)(a[i] - 7) * sa, y = (float)(b[i] + 128) * sb, sum = x + y;
-    double code = (double)nearbyintf(sum / sy) - 128;
-    wanted[i] = fmin(fmax(code, -128), 127);
+    float x = (float)(a[i] - za) * sa, y = (float)(b[i] - zb) * sb, sum = x + y;
+    wanted[i] = fmin(fmax((double)nearbyintf(sum / sy) + zy, -128), 127);
   }
   onnx_lab o;
   onnx_lab_open(&o, context, 13);
   onnx_lab_input(&o, "a", INTACT_S8, ONNX_DIMS(256, 256));
   onnx_lab_input(&o, "b", INTACT_S8, ONNX_DIMS(256, 256));
-  onnx_lab_number(&o, "as", INTACT_F32, (double)sa), onnx_lab_number(&o, "az", INTACT_S8, 7);
-  onnx_lab_number(&o, "bs", INTACT_F32, (double)sb), onnx_lab_number(&o, "bz", INTACT_S8, -128);
-  onnx_lab_number(&o, "ys", INTACT_F32, (double)sy), onnx_lab_number(&o, "yz", INTACT_S8, -128);
+  onnx_lab_number(&o, "as", INTACT_F32, (double)sa), onnx_lab_number(&o, "az", INTACT_S8, za);
+  onnx_lab_number(&o, "bs", INTACT_F32, (double)sb), onnx_lab_number(&o, "bz", INTACT_S8, zb);
+  onnx_lab_number(&o, "ys", INTACT_F32, (double)sy), onnx_lab_number(&o, "yz", INTACT_S8, zy);
   onnx_lab_node(&o, "y", "com.microsoft.QLinearAdd", "a as az b bs bz ys yz", "");
   onnx_lab_output(&o, "y", INTACT_S8);
   int floats = expect(&o, tensor_of(INTACT_S8, ONNX_DIMS(256, 256), a), tensor_of(INTACT_S8, ONNX_DIMS(256, 256), b), wanted, 0);
   assert_int_equal(floats, 0);
+}
+
+/* P48, onnxruntime 23202: its scales. P73, onnxruntime 32132: scales whose sums lie on ties, as that report found them. */
+static void add_on_ties(void **state) {
+  (void)state;
+  static const float ties[] = {0.38f, 0.28f, 0.18f, 0.16f, 0.3f, 0.7f};
+  add_all_pairs(0.008010663092136383f, 7, 0.00622713053599f, -128, 0.006873490754514933f, -128);
+  for (int i = 0; i < 6; i++) add_all_pairs(ties[i] / 2, 3, ties[i] / 2, -5, ties[i], 1);
+  for (int i = 0; i < 6; i++) add_all_pairs(ties[i], 3, ties[i] / 4, -5, ties[i] / 2, 1);
+}
+
+/* The same of a map of one value: all 256 codes through q/dq, an operator and q/dq. */
+static void map_on_ties(void **state) {
+  (void)state;
+  static const float scales[] = {0.38f, 0.28f, 0.18f, 0.16f, 0.3f, 0.7f, 0.01f};
+  static const char *const ops[] = {"Relu", "Neg", "Abs"};
+  static double x[256], wanted[256];
+  for (int i = 0; i < 3 * 7; i++) {
+    const float scale = scales[i % 7], half = scale / 2;
+    for (int k = 0; k < 256; k++) {
+      const float value = (float)(k - 128) * half;
+      x[k] = (double)value;
+      const float y = i / 7 == 0 ? fmaxf(value, 0) : i / 7 == 1 ? -value : fabsf(value);
+      wanted[k] = (double)((float)fmin(fmax(nearbyint((double)(y / scale)), -128), 127) * scale);
+    }
+    onnx_lab o;
+    onnx_lab_open(&o, context, 13);
+    onnx_lab_input(&o, "x", INTACT_F32, ONNX_DIMS(256));
+    onnx_lab_pair(&o, "xd", "x", INTACT_S8, (double)half, 0);
+    onnx_lab_node(&o, "f", ops[i / 7], "xd", "");
+    onnx_lab_pair(&o, "y", "f", INTACT_S8, (double)scale, 0);
+    onnx_lab_output(&o, "y", INTACT_F32);
+    expect(&o, tensor_of(INTACT_F32, ONNX_DIMS(256), x), NULL, wanted, 0);
+  }
 }
 
 /* ---- convolutions ---- */
@@ -415,6 +446,65 @@ static void average_pool_ties(void **state) {
   expect_unary("GlobalAveragePool", "xd", "", INTACT_U8, 1, 3, x, ONNX_VALUES(2), 0); /* the zero point is added after rounding */
 }
 
+/* A number that padding fills in and that x's integers cannot say stays what it is; on the way to integers of the same kind
+   it is clipped as quantize clips it. */
+static void padded_numbers(void **state) {
+  (void)state;
+  static const struct {
+    double fill, scale, wanted; /* scale of the output; 0: a float output */
+  } cases[] = {{5, 0, 5}, {-1, 0, -1}, {1.25, 0, 1.25}, {1.234, 0, 1.234}, {5, 0.5, 5}, {5, 0.25, 5}, {0.3, 0.25, 0.25}, {-INFINITY, 0.25, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    onnx_lab o;
+    onnx_lab_open(&o, context, 13);
+    onnx_lab_input(&o, "x", INTACT_F32, ONNX_DIMS(1, 2));
+    onnx_lab_initializer(&o, "pads", INTACT_S64, ONNX_DIMS(4), ONNX_VALUES(0, 1, 0, 0));
+    onnx_lab_number(&o, "fill", INTACT_F32, cases[i].fill);
+    onnx_lab_pair(&o, "xd", "x", INTACT_U8, cases[i].scale == 0.25 ? 0.25 : 0.0078125, 0);
+    onnx_lab_node(&o, cases[i].scale > 0 ? "f" : "y", "Pad", "xd pads fill", "");
+    if (cases[i].scale > 0) onnx_lab_pair(&o, "y", "f", INTACT_U8, cases[i].scale, 0);
+    onnx_lab_output(&o, "y", INTACT_F32);
+    expect(&o, tensor_of(INTACT_F32, ONNX_DIMS(1, 2), ONNX_VALUES(0.5, 1)), NULL, ONNX_VALUES((double)(float)cases[i].wanted, 0.5, 1), 0);
+  }
+}
+
+/* Padding of integers: what it fills in is an integer too, 0 where nothing is said, whatever that means on their grid. */
+static void padded_codes(void **state) {
+  (void)state;
+  for (int given = 0; given < 2; given++) {
+    onnx_lab o;
+    onnx_lab_open(&o, context, 13);
+    onnx_lab_input(&o, "x", INTACT_F32, ONNX_DIMS(1, 2));
+    onnx_lab_initializer(&o, "pads", INTACT_S64, ONNX_DIMS(4), ONNX_VALUES(0, 1, 0, 0));
+    onnx_lab_number(&o, "s", INTACT_F32, 0.5), onnx_lab_number(&o, "z", INTACT_U8, 100), onnx_lab_number(&o, "fill", INTACT_U8, 103);
+    onnx_lab_node(&o, "q", "QuantizeLinear", "x s z", "");
+    onnx_lab_node(&o, "f", "Pad", given ? "q pads fill" : "q pads", "");
+    onnx_lab_node(&o, "y", "DequantizeLinear", "f s z", "");
+    onnx_lab_output(&o, "y", INTACT_F32);
+    expect(&o, tensor_of(INTACT_F32, ONNX_DIMS(1, 2), ONNX_VALUES(0.5, 1)), NULL, ONNX_VALUES(given ? 1.5 : -50, 0.5, 1), 0);
+  }
+}
+
+/* Integers joined with plain integers stay the integers that they are. */
+static void joined_codes(void **state) {
+  (void)state;
+  static const char *const ops[] = {"Concat", "Max", "Concat", "Concat"}, *const inputs[] = {"q more", "q more", "more q", "q other"};
+  static const double wanted[][4] = {{0.5, 1, 1.5}, {1.5, 1.5}, {1.5, 0.5, 1}, {0.5, 1, 1, 2}};
+  for (int i = 0; i < 4; i++) {
+    onnx_lab o;
+    onnx_lab_open(&o, context, 13);
+    onnx_lab_input(&o, "x", INTACT_F32, ONNX_DIMS(1, 2));
+    onnx_lab_number(&o, "s", INTACT_F32, 0.5), onnx_lab_number(&o, "z", INTACT_U8, 100);
+    onnx_lab_initializer(&o, "more", INTACT_U8, ONNX_DIMS(1, 1), ONNX_VALUES(103));
+    onnx_lab_node(&o, "q", "QuantizeLinear", "x s z", "");
+    onnx_lab_number(&o, "s2", INTACT_F32, 0.25);
+    onnx_lab_node(&o, "other", "QuantizeLinear", "x s2 z", "");
+    onnx_lab_node(&o, "f", ops[i], inputs[i], i == 1 ? "" : "axis=1");
+    onnx_lab_node(&o, "y", "DequantizeLinear", "f s z", "");
+    onnx_lab_output(&o, "y", INTACT_F32);
+    expect(&o, tensor_of(INTACT_F32, ONNX_DIMS(1, 2), ONNX_VALUES(0.5, 1)), NULL, wanted[i], 0);
+  }
+}
+
 /* P56, onnxruntime 28448: linear resizing of [2, 7, 4] rounds 3.25, 5.75, 6.25 and 4.75. */
 static void linear_resize(void **state) {
   (void)state;
@@ -478,13 +568,18 @@ static void four_bit_axis_0(void **state) {
 int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dynamic_quantize),  cmocka_unit_test(half_inputs),      cmocka_unit_test(dequantize_one_scale),
-      cmocka_unit_test(reshaped_constant), cmocka_unit_test(matmul_integer),   cmocka_unit_test(matmul_saturates),
-      cmocka_unit_test(add_near_a_tie),    cmocka_unit_test(add_all_pairs),    cmocka_unit_test(conv_sums),
-      cmocka_unit_test(conv_shapes),       cmocka_unit_test(uneven_padding),   cmocka_unit_test(conv_bias),
-      cmocka_unit_test(conv_then_clamp),   cmocka_unit_test(relu_of_s8),       cmocka_unit_test(dominant_softmax),
-      cmocka_unit_test(mean_of_rows),      cmocka_unit_test(average_pool_ties), cmocka_unit_test(linear_resize),
-      cmocka_unit_test(four_bit_blocks),   cmocka_unit_test(four_bit_axis_0),
+      cmocka_unit_test(dynamic_quantize), cmocka_unit_test(half_inputs),
+      cmocka_unit_test(dequantize_one_scale), cmocka_unit_test(reshaped_constant),
+      cmocka_unit_test(matmul_integer), cmocka_unit_test(matmul_saturates),
+      cmocka_unit_test(add_near_a_tie), cmocka_unit_test(add_on_ties),
+      cmocka_unit_test(map_on_ties), cmocka_unit_test(conv_sums),
+      cmocka_unit_test(conv_shapes), cmocka_unit_test(uneven_padding),
+      cmocka_unit_test(conv_bias), cmocka_unit_test(conv_then_clamp),
+      cmocka_unit_test(relu_of_s8), cmocka_unit_test(dominant_softmax),
+      cmocka_unit_test(mean_of_rows), cmocka_unit_test(average_pool_ties),
+      cmocka_unit_test(linear_resize), cmocka_unit_test(padded_numbers),
+      cmocka_unit_test(padded_codes), cmocka_unit_test(joined_codes),
+      cmocka_unit_test(four_bit_blocks), cmocka_unit_test(four_bit_axis_0),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);

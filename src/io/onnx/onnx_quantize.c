@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/onnx/onnx_fixups.h"
+#include "kernels/affine/affine.h"
 
 /* ---- qparams ---- */
 static intact_status check_scale(intact_onnx_node *node, const intact_value *scale) {
@@ -261,8 +262,42 @@ static intact_status plain_constant(intact_onnx_node *node, const intact_value *
   return intact__graph_add_constant(node->graph, name, shared, NULL, plain);
 }
 
+/* Padding of integers fills in an integer, 0 when input 2 is left out: the number that it means. *known: false when the model
+   computes it. */
+static intact_status fill_as_real(intact_onnx_node *node, bool *known) {
+  const intact_value *x = node->inputs[0], *fill = intact__onnx_input(node, 2);
+  *known = true;
+  if (node->row->quant.fill_value == NULL || x->qparams == NULL || x->constant != NULL || x->qparams->n != 1 || node->n_inputs < 2)
+    return INTACT_OK;
+  *known = fill == NULL || (fill->constant != NULL && fill->constant->count == 1);
+  if (!*known) return INTACT_OK;
+  int64_t code = fill == NULL ? 0 : intact__tensor_get_s64(fill->constant, 0);
+  float real = intact__dequantize_one(code, x->qparams->scale[0], x->qparams->zero_point[0]);
+  if (node->n_inputs == 2) node->n_inputs = 3; /* there is room for one more: see resolve_inputs */
+  return intact__onnx_number(node, "fill", INTACT_F32, (double)real, &node->inputs[2]);
+}
+
+/* All integers that the node takes mean numbers of one grid; *grid: NULL when it takes none. */
+static bool on_one_grid(const intact_onnx_node *node, const intact_qparams **grid) {
+  *grid = NULL;
+  for (int i = 0; i < node->n_inputs; i++) {
+    const intact_value *x = node->inputs[i];
+    if (x == NULL || x->qparams == NULL || x->constant != NULL) continue;
+    if (x->qparams->n != 1 || (*grid != NULL && !same_grid(*grid, x->qparams))) return false;
+    *grid = x->qparams;
+  }
+  for (int i = 0; *grid != NULL && i < node->n_inputs; i++) {
+    const intact_value *x = node->inputs[i];
+    if (x != NULL && x->dtype == (*grid)->dtype && (x->qparams == NULL || x->constant != NULL)) return false;
+  }
+  return true;
+}
+
 intact_status intact__onnx_plain_inputs(intact_onnx_node *node) {
-  bool passes = node->row->quant.result == INTACT_RESULT_SAME_AS && !node->row->quant.is_clamp;
+  bool known = true;
+  const intact_qparams *grid = NULL;
+  if (node->n_inputs > 0 && node->inputs[0] != NULL) INTACT_TRY(fill_as_real(node, &known));
+  bool passes = node->row->quant.result == INTACT_RESULT_SAME_AS && !node->row->quant.is_clamp && known && on_one_grid(node, &grid);
   for (int i = 0; i < node->n_inputs; i++) {
     intact_value *x = node->inputs[i];
     if (x == NULL || x->qparams == NULL) continue;
@@ -270,8 +305,8 @@ intact_status intact__onnx_plain_inputs(intact_onnx_node *node) {
       INTACT_TRY(plain_constant(node, x, &node->inputs[i]));
       continue;
     }
-    if (passes && x->qparams->n == 1 && (node->requantize == NULL || same_grid(node->requantize, x->qparams))) {
-      node->requantize = x->qparams;
+    if (passes && (node->requantize == NULL || same_grid(node->requantize, grid))) {
+      node->requantize = grid;
       INTACT_TRY(intact__onnx_one(node, "dequantize", "real", x, NULL, &node->inputs[i]));
       continue;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element-wise operations on two 8-bit tensors, with the meaning of dequantize -> float operation -> quantize, bit for bit:
      a' = f32(a - zero_a) * scale_a,  b' = f32(b - zero_b) * scale_b,  r = a' op b',  v = r * inverse_y,  y = round8(v)
-   every product and sum rounded to float32 on its own. */
+   every product and sum rounded to float32 on its own. With `divide`: v = r / scale_y. */
 #ifndef INTACT_KERNELS_QBINARY_QBINARY_H
 #define INTACT_KERNELS_QBINARY_QBINARY_H
 
@@ -19,7 +19,8 @@ typedef struct intact_qbinary_params {
   intact_qbinary_op op;
   uint8_t flip_a, flip_b;   /* 0x80 for s8: the kernels work on a ^ flip_a, and zero_a is shifted by 128 to match */
   int32_t zero_a, zero_b;   /* in the domain of u8 */
-  float scale_a, scale_b, inverse_y; /* inverse_y = f32(1 / scale_y) */
+  float scale_a, scale_b, scale_y, inverse_y; /* inverse_y = f32(1 / scale_y) */
+  bool divide;
   intact_round8 round;
 } intact_qbinary_params;
 
@@ -56,7 +57,7 @@ static inline uint8_t intact__qbinary_one(const intact_qbinary_params *p, uint8_
             : p->op == INTACT_QBINARY_MUL ? x * y
             : p->op == INTACT_QBINARY_MAX ? (x > y ? x : y)
                                           : (x < y ? x : y);
-  return intact__round8_of(&p->round, r * p->inverse_y);
+  return intact__round8_of(&p->round, p->divide ? r / p->scale_y : r * p->inverse_y);
 }
 
 #endif

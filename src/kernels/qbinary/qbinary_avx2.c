@@ -31,10 +31,13 @@ INTACT_INLINE __m256 apply(intact_qbinary_op op, __m256 a, __m256 b) {
   }
 }
 
-INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, const intact_qbinary_block *block) {
+/* y: the scale to divide by, or its inverse. */
+INTACT_INLINE __m256 steps(__m256 v, __m256 y, bool divide) { return divide ? _mm256_div_ps(v, y) : _mm256_mul_ps(v, y); }
+
+INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_params *p, const intact_qbinary_block *block) {
   operand oa = {_mm_set1_epi8((char)p->flip_a), _mm256_set1_epi32(p->zero_a), _mm256_set1_ps(p->scale_a)};
   operand ob = {_mm_set1_epi8((char)p->flip_b), _mm256_set1_epi32(p->zero_b), _mm256_set1_ps(p->scale_b)};
-  __m256 inverse = _mm256_set1_ps(p->inverse_y), high = _mm256_set1_ps(p->round.high);
+  __m256 unit = _mm256_set1_ps(divide ? p->scale_y : p->inverse_y), high = _mm256_set1_ps(p->round.high);
   __m256i zero = _mm256_set1_epi16((int16_t)p->round.zero8);
   __m128i min = _mm_set1_epi8((char)p->round.min8), flip = _mm_set1_epi8((char)p->round.flip);
   for (int64_t r = 0; r < block->rows; r++) {
@@ -56,8 +59,8 @@ INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, con
       va = _mm_xor_si128(va, oa.flip), vb = _mm_xor_si128(vb, ob.flip);
       __m256 v0 = apply(op, real8(va, &oa), real8(vb, &ob));
       __m256 v1 = apply(op, real8(_mm_srli_si128(va, 8), &oa), real8(_mm_srli_si128(vb, 8), &ob));
-      __m256i t0 = _mm256_cvtps_epi32(_mm256_min_ps(high, _mm256_mul_ps(v0, inverse)));
-      __m256i t1 = _mm256_cvtps_epi32(_mm256_min_ps(high, _mm256_mul_ps(v1, inverse)));
+      __m256i t0 = _mm256_cvtps_epi32(_mm256_min_ps(high, steps(v0, unit, divide)));
+      __m256i t1 = _mm256_cvtps_epi32(_mm256_min_ps(high, steps(v1, unit, divide)));
       __m256i s = _mm256_adds_epi16(_mm256_permute4x64_epi64(_mm256_packs_epi32(t0, t1), 0xD8), zero);
       __m128i q = _mm_packus_epi16(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
       q = _mm_xor_si128(_mm_max_epu8(q, min), flip);
@@ -71,22 +74,29 @@ INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, con
   }
 }
 
-void intact_qbinary_u8u8__avx2(const intact_qbinary_params *params, const intact_qbinary_block *block) {
+INTACT_INLINE void run_op(bool divide, const intact_qbinary_params *params, const intact_qbinary_block *block) {
   switch (params->op) {
     case INTACT_QBINARY_ADD:
-      run(INTACT_QBINARY_ADD, params, block);
+      run(INTACT_QBINARY_ADD, divide, params, block);
       break;
     case INTACT_QBINARY_SUB:
-      run(INTACT_QBINARY_SUB, params, block);
+      run(INTACT_QBINARY_SUB, divide, params, block);
       break;
     case INTACT_QBINARY_MUL:
-      run(INTACT_QBINARY_MUL, params, block);
+      run(INTACT_QBINARY_MUL, divide, params, block);
       break;
     case INTACT_QBINARY_MAX:
-      run(INTACT_QBINARY_MAX, params, block);
+      run(INTACT_QBINARY_MAX, divide, params, block);
       break;
     case INTACT_QBINARY_MIN:
-      run(INTACT_QBINARY_MIN, params, block);
+      run(INTACT_QBINARY_MIN, divide, params, block);
       break;
   }
+}
+
+void intact_qbinary_u8u8__avx2(const intact_qbinary_params *params, const intact_qbinary_block *block) {
+  if (params->divide)
+    run_op(true, params, block);
+  else
+    run_op(false, params, block);
 }

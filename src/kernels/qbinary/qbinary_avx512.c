@@ -36,10 +36,13 @@ INTACT_INLINE __m512 apply(intact_qbinary_op op, __m512 a, __m512 b) {
   }
 }
 
-INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, const intact_qbinary_block *block) {
+/* y: the scale to divide by, or its inverse. */
+INTACT_INLINE __m512 steps(__m512 v, __m512 y, bool divide) { return divide ? _mm512_div_ps(v, y) : _mm512_mul_ps(v, y); }
+
+INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_params *p, const intact_qbinary_block *block) {
   const operand oa = {_mm512_set1_epi8((char)p->flip_a), _mm512_set1_epi32(p->zero_a), _mm512_set1_ps(p->scale_a)};
   const operand ob = {_mm512_set1_epi8((char)p->flip_b), _mm512_set1_epi32(p->zero_b), _mm512_set1_ps(p->scale_b)};
-  const __m512 inverse = _mm512_set1_ps(p->inverse_y), high = _mm512_set1_ps(p->round.high);
+  const __m512 unit = _mm512_set1_ps(divide ? p->scale_y : p->inverse_y), high = _mm512_set1_ps(p->round.high);
   const __m512i zero = _mm512_set1_epi16((int16_t)p->round.zero8), min = _mm512_set1_epi8((char)p->round.min8);
   const __m512i flip = _mm512_set1_epi8((char)p->round.flip);
   for (int64_t r = 0; r < block->rows; r++) {
@@ -53,7 +56,7 @@ INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, con
       __m512i t[4];
       INTACT_UNROLL for (int j = 0; j < 4; j++) {
         __m512 v = apply(op, real(va, quarter(j), &oa), real(vb, quarter(j), &ob));
-        t[j] = _mm512_cvtps_epi32(_mm512_min_ps(high, _mm512_mul_ps(v, inverse)));
+        t[j] = _mm512_cvtps_epi32(_mm512_min_ps(high, steps(v, unit, divide)));
       }
       __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(t[0], t[1]), zero);
       __m512i q = _mm512_packus_epi16(low, _mm512_adds_epi16(_mm512_packs_epi32(t[2], t[3]), zero));
@@ -62,22 +65,29 @@ INTACT_INLINE void run(intact_qbinary_op op, const intact_qbinary_params *p, con
   }
 }
 
-void INTACT_EMULATED(intact_qbinary_u8u8__avx512)(const intact_qbinary_params *params, const intact_qbinary_block *block) {
+INTACT_INLINE void run_op(bool divide, const intact_qbinary_params *params, const intact_qbinary_block *block) {
   switch (params->op) {
     case INTACT_QBINARY_ADD:
-      run(INTACT_QBINARY_ADD, params, block);
+      run(INTACT_QBINARY_ADD, divide, params, block);
       break;
     case INTACT_QBINARY_SUB:
-      run(INTACT_QBINARY_SUB, params, block);
+      run(INTACT_QBINARY_SUB, divide, params, block);
       break;
     case INTACT_QBINARY_MUL:
-      run(INTACT_QBINARY_MUL, params, block);
+      run(INTACT_QBINARY_MUL, divide, params, block);
       break;
     case INTACT_QBINARY_MAX:
-      run(INTACT_QBINARY_MAX, params, block);
+      run(INTACT_QBINARY_MAX, divide, params, block);
       break;
     case INTACT_QBINARY_MIN:
-      run(INTACT_QBINARY_MIN, params, block);
+      run(INTACT_QBINARY_MIN, divide, params, block);
       break;
   }
+}
+
+void INTACT_EMULATED(intact_qbinary_u8u8__avx512)(const intact_qbinary_params *params, const intact_qbinary_block *block) {
+  if (params->divide)
+    run_op(true, params, block);
+  else
+    run_op(false, params, block);
 }

@@ -49,8 +49,11 @@ static bool has_role(const intact_node *node, intact_role role) {
   return false;
 }
 
-/* Clamps do not count: a range of their own is finer, and a table makes the change of scale exact. */
+/* Clamps do not count: a range of their own is finer, and a table makes the change of scale exact. Nor does padding with a
+   number, which may lie outside of the range of what it surrounds. */
 static bool moves_data(const intact_node *node) {
+  double value;
+  if (node->op->quant.fill_value && node->op->quant.fill_value(node, &value)) return false;
   return node->op->quant.result == INTACT_RESULT_SAME_AS && !node->op->quant.is_clamp && !has_role(node, INTACT_ROLE_WEIGHT);
 }
 
