@@ -68,6 +68,8 @@ int cli_wrong_use(cli *c, const char *format, ...) INTACT_PRINTF(2, 3);
 int cli_failed(cli *c);
 
 /* A number for JSON: null when it is not finite. */
+/* `text` for people and JSON: control characters and bytes that are no UTF-8 as \\xNN; returns the buffer. */
+const char *cli_plain(const char *text, char *buffer, size_t bytes);
 json_t *cli_number(double value);
 
 /* ---- pieces shared by verbs (cli/common.c) ---- */

@@ -162,7 +162,8 @@ static void print_number(FILE *out, int width, const char *format, double value)
 static void print_layer(FILE *out, const intact_layer_report *l, int width) {
   char range[64] = "-";
   if (!isnan(l->range_low)) snprintf(range, sizeof range, "%.3g..%.3g", l->range_low, l->range_high);
-  fprintf(out, "%-*.*s %-12.12s %-5s", width, width, l->name, l->op, l->integer ? "int" : "float");
+  char plain[512];
+  fprintf(out, "%-*.*s %-12.12s %-5s", width, width, cli_plain(l->name, plain, sizeof plain), l->op, l->integer ? "int" : "float");
   print_number(out, 8, "%.1f", l->sqnr_here_db);
   print_number(out, 8, "%.1f", l->sqnr_acc_db);
   print_number(out, 9, "%.5f", l->cosine);
@@ -188,7 +189,8 @@ void cli_print_report(const intact_report *report, FILE *out) {
   for (int i = 0; i < intact_report_layer_count(report); i++) print_layer(out, intact_report_layer(report, i), width);
   for (int i = 0; i < intact_report_output_count(report); i++) {
     const intact_output_report *o = intact_report_output(report, i);
-    fprintf(out, "output %s:", o->name);
+    char plain[512];
+    fprintf(out, "output %s:", cli_plain(o->name, plain, sizeof plain));
     print_number(out, 1, " %.1f dB", o->sqnr_db);
     print_number(out, 1, ", cosine %.6f", o->cosine);
     print_number(out, 1, ", max error %.4g", o->max_abs);

@@ -3,6 +3,7 @@
    stands on the command line counts more. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -35,6 +36,9 @@ static json_t *option_text(const json_t *value, bool flag, bool *wrong) {
 
 int cli_read_config(cli *c, const char *path) {
   json_error_t error;
+  struct stat info;
+  if (stat(path, &info) != 0) return cli_wrong_use(c, "--config %s: there is no such file", path);
+  if (!S_ISREG(info.st_mode)) return cli_wrong_use(c, "--config %s: it is no regular file", path);
   json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!config) return cli_wrong_use(c, "--config %s: %s (line %d)", path, error.text, error.line);
   int code = 0;

@@ -14,14 +14,15 @@ static const cli_option options[] = {
     {NULL, NULL, NULL}};
 
 static json_t *value_json(const intact_graph *graph, const intact_value_info *info) {
-  char shape[256];
+  char shape[256], plain[1024]; /* a shape that is cut may end within a character */
   return json_pack("{s:s,s:s,s:s}", "name", info->name, "dtype", intact_dtype_text(info->dtype), "shape",
-                   cli_shape(graph, info, shape, sizeof shape));
+                   cli_plain(cli_shape(graph, info, shape, sizeof shape), plain, sizeof plain));
 }
 
 static void print_value(const intact_graph *graph, const char *kind, const intact_value_info *info) {
-  char shape[256];
-  printf("%-8s %s %s%s\n", kind, info->name, intact_dtype_text(info->dtype), cli_shape(graph, info, shape, sizeof shape));
+  char shape[256], plain_shape[512], plain[512];
+  cli_plain(cli_shape(graph, info, shape, sizeof shape), plain_shape, sizeof plain_shape);
+  printf("%-8s %s %s%s\n", kind, cli_plain(info->name, plain, sizeof plain), intact_dtype_text(info->dtype), plain_shape);
 }
 
 static int inspect_tensors(cli *c, const char *path) {
@@ -35,8 +36,8 @@ static int inspect_tensors(cli *c, const char *path) {
     for (int k = 0; k < intact_tensor_rank(t); k++) json_array_append_new(shape, json_integer(intact_tensor_dims(t)[k]));
     elements += intact_tensor_count(t);
     if (!c->json) {
-      char *dims = json_dumps(shape, JSON_COMPACT);
-      printf("%s %s%s\n", intact_tensor_set_name(set, i), intact_dtype_text(intact_tensor_dtype(t)), dims ? dims : "?");
+      char *dims = json_dumps(shape, JSON_COMPACT), plain[512];
+      printf("%s %s%s\n", cli_plain(intact_tensor_set_name(set, i), plain, sizeof plain), intact_dtype_text(intact_tensor_dtype(t)), dims ? dims : "?");
       free(dims);
     }
     json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "name", intact_tensor_set_name(set, i), "dtype",

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command: finds the verb, reads the options, makes the context, prints the result. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -29,6 +32,31 @@ const cli_option cli_common_options[] = {
     {"--help", NULL, "this help"},
     {NULL, NULL, NULL}};
 
+const char *cli_plain(const char *text, char *buffer, size_t bytes) {
+  const unsigned char *at = (const unsigned char *)text;
+  size_t used = 0;
+  while (*at && used + 5 <= bytes) {
+    size_t length = 1; /* of a UTF-8 sequence: jansson is who knows */
+    const unsigned char *next = at + 1;
+    while ((*next & 0xc0) == 0x80 && length < 4) {
+      next++;
+      length++;
+    }
+    json_t *valid = *at < 0x80 ? NULL : json_stringn((const char *)at, length);
+    if (*at < 0x20 || *at == 0x7f || (*at >= 0x80 && !valid)) {
+      used += (size_t)snprintf(buffer + used, bytes - used, "\\x%02x", *at++);
+    } else {
+      if (*at < 0x80) length = 1;
+      memcpy(buffer + used, at, length);
+      used += length;
+      at += length;
+    }
+    json_decref(valid);
+  }
+  buffer[used] = 0;
+  return buffer;
+}
+
 /* The nodes that a model read with unsupported-op names: lines "operator<tab>node". */
 static json_t *unsupported_nodes(const char *details) {
   json_t *list = json_array();
@@ -41,7 +69,10 @@ static json_t *unsupported_nodes(const char *details) {
   return list;
 }
 
-static int print_error(cli *c, int code, const char *kind, const char *message, const char *where) {
+static int print_error(cli *c, int code, const char *kind, const char *found, const char *found_where) {
+  static char message[4 * 8192], where[4 * 512]; /* what a context keeps, escaped */
+  cli_plain(found, message, sizeof message);
+  cli_plain(found_where, where, sizeof where);
   if (c->json) {
     json_t *error = json_pack("{s:{s:s,s:s,s:s}}", "error", "kind", kind, "message", message, "where", where);
     const char *details = c->context ? intact_context_details(c->context) : "";
@@ -52,7 +83,7 @@ static int print_error(cli *c, int code, const char *kind, const char *message, 
       fputc('\n', stdout);
       json_decref(error);
     } else {
-      printf("{\"error\": {\"kind\": \"%s\", \"message\": \"\", \"where\": \"\"}}\n", kind); /* text was no UTF-8 */
+      printf("{\"error\": {\"kind\": \"%s\", \"message\": \"out of memory\", \"where\": \"\"}}\n", kind);
     }
   }
   fprintf(stderr, "intact%s%s: %s\n", c->verb ? " " : "", c->verb ? c->verb->name : "", message);
@@ -98,8 +129,9 @@ bool cli_int(cli *c, const char *name, int64_t fallback, int64_t low, int64_t hi
   *value = fallback;
   if (!text) return true;
   char *end;
+  errno = 0;
   const long long parsed = strtoll(text, &end, 10);
-  if (!*text || *end || parsed < low || parsed > high) {
+  if (isspace((unsigned char)*text) || !*text || *end || errno == ERANGE || parsed < low || parsed > high) {
     cli_wrong_use(c, "%s is '%s'; a whole number from %lld to %lld is needed", name, text, (long long)low, (long long)high);
     return false;
   }
@@ -113,7 +145,7 @@ bool cli_double(cli *c, const char *name, double fallback, double low, double hi
   if (!text) return true;
   char *end;
   const double parsed = strtod(text, &end);
-  if (!*text || *end || !(parsed >= low && parsed <= high)) {
+  if (isspace((unsigned char)*text) || !*text || *end || !(parsed >= low && parsed <= high)) {
     cli_wrong_use(c, "%s is '%s'; a number from %g to %g is needed", name, text, low, high);
     return false;
   }
@@ -145,7 +177,7 @@ json_t *cli_number(double value) { return isfinite(value) ? json_real(value) : j
 
 /* Splits the command line by the verb's tables. Returns 0, or an exit code after a message. */
 static int parse(cli *c, int argc, char **argv) {
-  for (int i = 2; i < argc; i++) /* so that complaints about the rest come as JSON too */
+  for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) /* so that complaints about the rest come as JSON too */
     if (strcmp(argv[i], "--json") == 0) c->json = true;
   bool only_positional = false;
   for (int i = 2; i < argc; i++) {
@@ -247,29 +279,43 @@ static int call(cli *c, int argc, char **argv) {
     json_dumpf(c->result, stdout, JSON_INDENT(1) | JSON_ENSURE_ASCII);
     fputc('\n', stdout);
   }
-  if (fflush(stdout) != 0 && code == CLI_DONE) {
-    fprintf(stderr, "intact %s: can't write to standard output\n", c->verb->name);
-    code = CLI_FAILED;
+  return code;
+}
+
+/* Everything has been printed: whether it arrived. */
+static int finish(int code) {
+  if ((ferror(stdout) || fflush(stdout) != 0) && code == CLI_DONE) {
+    fprintf(stderr, "intact: can't write to standard output\n");
+    return CLI_FAILED;
   }
   return code;
 }
 
+/* A descriptor of 0 to 2 that is closed would be given to the next file opened, which prints would then land in. */
+static void occupy_closed_descriptors(void) {
+  int fd;
+  do fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
   cli c = {0};
+  occupy_closed_descriptors();
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     cli_print_help(argc < 2 ? stderr : stdout, NULL);
-    return argc < 2 ? CLI_WRONG_USE : CLI_DONE;
+    return finish(argc < 2 ? CLI_WRONG_USE : CLI_DONE);
   }
   if (strcmp(argv[1], "--version") == 0) {
     printf("intact %s\n", intact_version());
-    return CLI_DONE;
+    return finish(CLI_DONE);
   }
   c.verb = cli_find_verb(argv[1]);
   if (!c.verb) {
     for (int i = 2; i < argc; i++) c.json |= strcmp(argv[i], "--json") == 0;
     return cli_wrong_use(&c, "there is no verb '%s'; 'intact --help' lists them", argv[1]);
   }
-  const int code = call(&c, argc, argv);
+  const int code = finish(call(&c, argc, argv));
   json_decref(c.result);
   json_decref(c.config_values);
   if (c.context) intact_comm_leave(c.context, code != CLI_DONE);

@@ -55,7 +55,8 @@ static void show(cli *c, const char *name, const intact_tensor *t, json_t *list)
   for (int k = 0; k < intact_tensor_rank(t); k++) json_array_append_new(shape, json_integer(intact_tensor_dims(t)[k]));
   if (!c->json) {
     char *dims = json_dumps(shape, JSON_COMPACT);
-    printf("%s %s%s", name, intact_dtype_text(intact_tensor_dtype(t)), dims ? dims : "?");
+    char plain[512];
+    printf("%s %s%s", cli_plain(name, plain, sizeof plain), intact_dtype_text(intact_tensor_dtype(t)), dims ? dims : "?");
     free(dims);
     if (intact_tensor_dtype(t) == INTACT_F32) {
       const float *values = intact_tensor_data(t);
@@ -76,20 +77,18 @@ static intact_status deliver(cli *c, const intact_graph *graph, intact_tensor **
   intact_status status = intact_tensor_set_create(c->context, &set);
   const size_t n = path ? strlen(path) : 0;
   const bool only_first = n > 4 && strcmp(path + n - 4, ".npy") == 0;
-  for (int i = 0; i < intact_graph_output_count(graph); i++) {
-    const char *name = intact_graph_output(graph, i).name;
-    if (status != INTACT_OK) {
-      intact_tensor_destroy(outputs[i]);
-      continue;
-    }
-    show(c, name, outputs[i], list);
-    if (only_first && i)
-      intact_tensor_destroy(outputs[i]);
-    else
-      status = intact_tensor_set_add(set, only_first ? "" : name, outputs[i]);
+  const int n_outputs = intact_graph_output_count(graph);
+  for (int i = 0; i < (only_first && n_outputs ? 1 : n_outputs) && status == INTACT_OK; i++) {
+    intact_tensor *shared;
+    status = intact_tensor_share(outputs[i], 0, NULL, &shared);
+    if (status == INTACT_OK) status = intact_tensor_set_add(set, only_first ? "" : intact_graph_output(graph, i).name, shared);
+  }
+  if (status == INTACT_OK && path) status = intact_tensors_write(c->context, path, set);
+  for (int i = 0; i < n_outputs; i++) {
+    if (status == INTACT_OK) show(c, intact_graph_output(graph, i).name, outputs[i], list);
+    intact_tensor_destroy(outputs[i]);
   }
   json_object_set_new(c->result, "outputs", list);
-  if (status == INTACT_OK && path) status = intact_tensors_write(c->context, path, set);
   intact_tensor_set_destroy(set);
   return status;
 }

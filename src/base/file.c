@@ -21,7 +21,7 @@ struct intact_mapping {
 };
 
 static intact_status open_file(intact_context *context, const char *path, int *fd, size_t *bytes) {
-  int opened = open(path, O_RDONLY | O_CLOEXEC);
+  int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is refused, not waited for */
   if (opened < 0) {
     if (errno == ENOENT) INTACT_FAIL(context, MISSING_ENTRY, path, "can't read '%s': there is no such file", path);
     INTACT_FAIL(context, IO, path, "can't read '%s': %s", path, strerror(errno));
@@ -134,7 +134,7 @@ intact_status intact__writer_open(intact_context *context, const char *path, int
     fd = -1;
   } else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
     w->direct = true;
-    fd = open(path, O_WRONLY | O_CLOEXEC);
+    fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
   } else {
     fd = open_unnamed(w);
   }

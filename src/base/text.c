@@ -116,6 +116,26 @@ bool intact__parse_int(const char *text, int64_t *value) {
   return true;
 }
 
+int intact__utf8_length(const uint8_t *at, const uint8_t *end) {
+  const uint8_t first = at[0];
+  if (first < 0x80) return 1;
+  const int length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || end - at < length) return 0;
+  for (int i = 1; i < length; i++) {
+    if ((at[i] & 0xc0) != 0x80) return 0;
+  }
+  const uint8_t second = at[1];
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
+  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
+  return length;
+}
+
+bool intact__is_utf8(const char *text) {
+  const uint8_t *at = (const uint8_t *)text, *end = at + strlen(text);
+  for (int length = 1; at < end && length > 0; at += length) length = intact__utf8_length(at, end);
+  return at == end;
+}
+
 bool intact__glob(const char *pattern, const char *text) {
   const char *star = NULL, *resume = NULL;
   while (*text) {

@@ -26,6 +26,9 @@ char *intact__text_take(intact_text *text);
 bool intact__parse_double(const char *text, double *value);
 bool intact__parse_float(const char *text, float *value); /* rounded once */
 bool intact__parse_int(const char *text, int64_t *value);
+/* Length of the valid UTF-8 sequence at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates). */
+int intact__utf8_length(const uint8_t *at, const uint8_t *end);
+bool intact__is_utf8(const char *text);
 /* Shell-like pattern with * and ?. */
 bool intact__glob(const char *pattern, const char *text);
 

@@ -6,7 +6,14 @@
 #include "graph/internal.h"
 #include "graph/observer.h"
 
+/* Names go into reports, JSON and files, all of which are UTF-8. `name` itself stays out of the message. */
+intact_status intact__check_name(intact_context *context, const char *kind, const char *name) {
+  if (intact__is_utf8(name)) return INTACT_OK;
+  INTACT_FAIL(context, INVALID_VALUE, "", "the name of a %s is no valid UTF-8 (%zu bytes); rename it", kind, strlen(name));
+}
+
 intact_status intact__graph_create(intact_context *context, const char *name, intact_graph **graph) {
+  if (name != NULL) INTACT_TRY(intact__check_name(context, "graph", name));
   intact_graph *made = intact__alloc_zeroed(context, 1, sizeof *made);
   if (made == NULL) return intact__no_memory(context, sizeof *made);
   made->context = context;
@@ -118,6 +125,7 @@ int64_t intact__graph_symbol(intact_graph *graph, const char *name) {
 static intact_status new_value(intact_graph *graph, const char *name, intact_value **value) {
   intact_context *context = graph->context;
   if (name[0] == 0) INTACT_FAIL(context, INVALID_VALUE, graph->name, "a value of graph %s has an empty name", graph->name);
+  INTACT_TRY(intact__check_name(context, "value", name));
   int64_t taken;
   if (intact__map_get(&graph->value_names, name, &taken))
     INTACT_FAIL(context, DUPLICATE, name, "value %s is defined twice in graph %s: every value needs a name of its own", name,
@@ -306,6 +314,7 @@ intact_status intact__graph_add_node(intact_graph *graph, const intact_op *op, c
   intact_context *context = graph->context;
   const char *kept = name != NULL ? intact__arena_strdup(&graph->arena, name) : intact__graph_fresh_name(graph, op->name);
   if (kept == NULL) return intact__no_memory(context, 0);
+  INTACT_TRY(intact__check_name(context, "node", kept));
   int64_t taken;
   if (intact__map_get(&graph->node_names, kept, &taken))
     INTACT_FAIL(context, DUPLICATE, kept, "node %s is defined twice in graph %s: every node needs a name of its own", kept,

@@ -92,6 +92,8 @@ intact_status intact__graph_create(intact_context *context, const char *name, in
 const char *intact__graph_fresh_name(intact_graph *graph, const char *base);
 intact_value *intact__graph_find_value(const intact_graph *graph, const char *name); /* NULL: there is none */
 intact_node *intact__graph_find_node(const intact_graph *graph, const char *name);
+/* Refuses a name that is no UTF-8 (invalid-value); `kind` says what it names. */
+intact_status intact__check_name(intact_context *context, const char *kind, const char *name);
 int64_t intact__graph_symbol(intact_graph *graph, const char *name); /* finds or adds; NULL name: a new unnamed one */
 intact_status intact__graph_add_input(intact_graph *graph, const char *name, intact_dtype dtype, int rank,
                                       const int64_t *dims, intact_value **value);

@@ -28,6 +28,7 @@ intact_status intact__lex_type(intact_lexer *lexer, intact_graph *graph, intact_
     } else {
       if (graph == NULL) return intact__lex_fail(lexer, "a size");
       INTACT_TRY(intact__lex_name(lexer, NULL));
+      INTACT_TRY(intact__check_name(lexer->context, "dimension", lexer->word.data));
       dims[*rank] = intact__graph_symbol(graph, lexer->word.data);
       if (dims[*rank] == 0) return intact__no_memory(lexer->context, 0);
     }

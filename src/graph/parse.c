@@ -7,7 +7,7 @@
 #include "graph/lex.h"
 #include "graph/observer.h"
 
-enum { DEEPEST_BODY = 8, TEXT_VERSION = 1 };
+enum { DEEPEST_BODY = 64, TEXT_VERSION = 1 };
 
 /* The types that the text states for a node's results, until infer has run. */
 typedef struct stated {
@@ -477,6 +477,7 @@ static intact_status parse_head(intact_lexer *lexer, intact_graph *graph) {
   if (!intact__lex_mark(lexer, "symbols ")) return INTACT_OK;
   do {
     INTACT_TRY(intact__lex_name(lexer, NULL));
+    INTACT_TRY(intact__check_name(lexer->context, "dimension", lexer->word.data));
     if (intact__graph_symbol(graph, lexer->word.data) == 0) return intact__no_memory(lexer->context, 0);
   } while (intact__lex_mark(lexer, ","));
   return intact__lex_end_line(lexer);

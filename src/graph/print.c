@@ -15,6 +15,7 @@ typedef struct printer {
 } printer;
 
 static void add_quoted(intact_text *text, const char *string) {
+  const uint8_t *end = (const uint8_t *)string + strlen(string);
   intact__text_add_bytes(text, "\"", 1);
   for (const char *at = string; *at != 0; at++) {
     const unsigned char byte = (unsigned char)*at;
@@ -23,7 +24,10 @@ static void add_quoted(intact_text *text, const char *string) {
     } else if (byte < 0x20 || byte == 0x7f) {
       intact__text_add(text, "\\x%02x", byte);
     } else {
-      intact__text_add_bytes(text, at, 1);
+      const int length = intact__utf8_length((const uint8_t *)at, end);
+      if (length == 0) intact__text_add(text, "\\x%02x", byte);
+      if (length > 0) intact__text_add_bytes(text, at, (size_t)length);
+      if (length > 1) at += length - 1;
     }
   }
   intact__text_add_bytes(text, "\"", 1);

@@ -42,6 +42,9 @@ intact_status intact_tensor_set_add(intact_tensor_set *set, const char *name, in
   char *copy = NULL;
   void *grown = set->entries;
   int64_t there = 0;
+  if (!intact__is_utf8(name)) {
+    INTACT_FAIL_TO(fail, context, INVALID_VALUE, "", "the name of tensor %zu is no valid UTF-8", (size_t)set->count);
+  }
   if (intact__map_get(&set->index, name, &there)) {
     INTACT_FAIL_TO(fail, context, DUPLICATE, name, "cannot add tensor '%s': the set holds one of that name already", name);
   }

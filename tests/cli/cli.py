@@ -117,6 +117,33 @@ def group_use():
         call_json("quantize", model, *CALIBRATION, "-o", out, "--config", config, code=2)
 
 
+def hostile_surroundings(place, model, out):
+    """Pipes nobody writes to, names that are no text, numbers beyond 64 bits, outputs that can't be written."""
+    pipe = place / "pipe"
+    os.mkfifo(pipe)
+    cases = [("a pipe as model", ("inspect", pipe), 1), ("a pipe as data", ("eval", model, "--data", pipe), 1),
+             ("a pipe as options", ("eval", model, "--config", pipe), 2),
+             ("samples beyond 64 bits", ("eval", model, *CALIBRATION, "--samples", "99999999999999999999"), 2),
+             ("a number after a blank", ("inspect", model, "--threads", " 1"), 2),
+             ("a name that is no UTF-8", ("inspect", os.fsdecode(bytes(place) + b"/\xff\xfe\n.onnx")), 1),
+             ("a verb that is no UTF-8", (os.fsdecode(b"\xff"), model), 2),
+             ("no place for the outputs", ("run", model, "--input", MODELS / "mlp/sample.safetensors", "--output", "/nowhere/y.npy"), 1),
+             ("no format for the outputs", ("run", model, "--input", MODELS / "mlp/sample.safetensors", "--output", place / "y.doc"), 1)]
+    for what, arguments, wanted in cases:
+        done = subprocess.run([INTACT, *map(str, arguments)], capture_output=True, timeout=120)
+        check(what, done.returncode == wanted and done.stderr.count(b"\n") == 1 and not done.stdout, (done.returncode, done.stderr))
+        check(f"{what}: the message is text", done.stderr.decode("utf-8", "replace").rstrip("\n").isprintable(), done.stderr)
+        error = call_json(*arguments, code=wanted).get("error", {})
+        check(f"{what} as JSON", set(error) == {"kind", "message", "where"} and error["message"], error)
+    pipe.unlink()
+    for arguments in (["--help"], ["--version"], ["ops"], ["inspect", model, "--stage", "float"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([INTACT, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE)
+        check(f"{arguments[0]} to a full disk", done.returncode == 1 and done.stderr.count(b"\n") == 1, done)
+    closed = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', INTACT, "inspect", str(model)], stderr=subprocess.PIPE)
+    check("a closed standard output", closed.returncode == 1 and closed.stderr.count(b"\n") == 1, closed)
+
+
 def group_bad():
     model = MODELS / "mlp/model.onnx"
     with tempfile.TemporaryDirectory() as place:
@@ -156,6 +183,7 @@ def group_bad():
             check(what, code == 1 and err.count("\n") == 1 and not text, (code, err, text[:100]))
             error = call_json(*arguments, code=1).get("error", {})
             check(f"{what} as JSON", set(error) == {"kind", "message", "where"} and error["message"], error)
+        hostile_surroundings(place, model, out)
         check("nothing was written", sorted(p.name for p in place.iterdir()) == ["empty.onnx", "folder", "short.npy", "text.onnx"],
               list(place.iterdir()))
 

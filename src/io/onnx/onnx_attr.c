@@ -16,19 +16,10 @@ static const Onnx__AttributeProto *find(const Onnx__NodeProto *proto, const char
   return NULL;
 }
 
-/* Default of a function's attribute: field 11 of FunctionProto, which this onnx.proto does not know yet. */
 static const Onnx__AttributeProto *function_default(const intact_onnx_scope *scope, const char *name) {
-  const ProtobufCMessage *base = &scope->function->base;
-  enum { ATTRIBUTE_PROTO = 11, LENGTH_DELIMITED = 2 };
-  for (unsigned i = 0; i < base->n_unknown_fields; i++) {
-    const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
-    if (field->tag != ATTRIBUTE_PROTO || (int)field->wire_type != LENGTH_DELIMITED) continue;
-    size_t skip = 0; /* the length that stands before the message */
-    while (skip < field->len && (field->data[skip] & 0x80) != 0) skip++;
-    if (++skip > field->len) continue;
-    ProtobufCAllocator allocator = intact__onnx_allocator(scope->import->file);
-    const Onnx__AttributeProto *attr = onnx__attribute_proto__unpack(&allocator, field->len - skip, field->data + skip);
-    if (attr != NULL && strcmp(intact__onnx_text(attr->name), name) == 0) return attr;
+  const struct intact_onnx_defaults *defaults = &scope->import->defaults[scope->function_at];
+  for (size_t i = 0; i < defaults->n; i++) {
+    if (strcmp(intact__onnx_text(defaults->attributes[i]->name), name) == 0) return defaults->attributes[i];
   }
   return NULL;
 }

@@ -22,6 +22,7 @@ typedef struct intact_onnx_output {
   int needed;          /* the highest that a node written so far asks for */
   bool microsoft;      /* an operator of com.microsoft was written */
   intact_map used;     /* names of values of all graphs: those of a body must not be those of the graph around */
+  int64_t fresh;       /* counts made-up names */
   intact_text missing; /* nodes that cannot be written, "name (op): why; ..." */
   int64_t n_missing;
 } intact_onnx_output;
@@ -42,7 +43,6 @@ typedef struct intact_onnx_out {
   intact_onnx_scale *scales; /* by value id */
   bool *written;             /* by value id: constants that are initializers already */
   const char **real_names;   /* by value id of codes: the dequantized value */
-  int64_t fresh;
 } intact_onnx_out;
 
 /* Gives every value of out->graph its name: its own, unless a graph around uses that. */

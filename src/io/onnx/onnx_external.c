@@ -125,6 +125,7 @@ static intact_status open_place(intact_onnx_file *file, const char *location, co
   if (status != INTACT_OK) return intact__fail_in(file->context, "cannot read %s", what);
   added->location = location;
   added->next = file->external;
+  file->source_bytes += intact__mapping_bytes(added->mapping);
   file->external = added;
   *mapping = added->mapping;
   return INTACT_OK;
@@ -142,8 +143,8 @@ intact_status intact__onnx_external_bytes(intact_onnx_file *file, const Onnx__Te
   INTACT_TRY(open_place(file, p.location, what, &opened));
   size_t bytes = intact__mapping_bytes(opened);
   if ((uint64_t)p.offset > bytes || need > bytes - (size_t)p.offset) {
-    INTACT_FAIL(file->context, OUT_OF_RANGE, what, "cannot read %s: it needs bytes %lld..%lld of '%s', which has %zu", what,
-                (long long)p.offset, (long long)p.offset + (long long)need, p.location, bytes);
+    INTACT_FAIL(file->context, OUT_OF_RANGE, what, "cannot read %s: it needs %zu bytes from %lld on of '%s', which has %zu", what,
+                need, (long long)p.offset, p.location, bytes);
   }
   *mapping = opened;
   *offset = (size_t)p.offset;

@@ -35,12 +35,33 @@ static intact_status unpack(intact_onnx_file *file) {
   return INTACT_OK;
 }
 
+size_t intact__onnx_grant(size_t source_bytes) {
+  enum { BASE = 64 << 20, RATIO = 24 };
+  return source_bytes < (SIZE_MAX - BASE) / RATIO ? BASE + source_bytes * RATIO : SIZE_MAX;
+}
+
+bool intact__onnx_affords(const intact_onnx_file *file, size_t bytes) {
+  return bytes <= intact__onnx_grant(file->source_bytes) - file->spent;
+}
+
+intact_status intact__onnx_spend(intact_onnx_file *file, const char *what, size_t bytes) {
+  if (!intact__onnx_affords(file, bytes)) {
+    INTACT_FAIL(file->context, OVERFLOW, what,
+                "cannot read %s: at %s its functions and constants unfold to more than %zu bytes, out of proportion to the "
+                "%zu bytes of the file",
+                file->path, what, intact__onnx_grant(file->source_bytes), file->source_bytes);
+  }
+  file->spent += bytes;
+  return INTACT_OK;
+}
+
 intact_status intact__onnx_open(intact_context *context, const char *path, intact_onnx_file *file) {
   memset(file, 0, sizeof *file);
   file->context = context;
   file->path = path;
   intact__arena_init(&file->arena, context);
   INTACT_TRY(intact__map_file(context, path, &file->mapping));
+  file->source_bytes = intact__mapping_bytes(file->mapping);
   return unpack(file);
 }
 

@@ -24,6 +24,7 @@ typedef struct intact_onnx_file {
   intact_arena arena; /* holds the messages and all small things of one import */
   Onnx__ModelProto *model;
   intact_onnx_external *external; /* files of external data opened so far */
+  size_t source_bytes, spent;     /* bytes of the files; memory that the import made beside the messages, see onnx_spend */
 } intact_onnx_file;
 
 /* Memory for messages of the file. */
@@ -31,6 +32,12 @@ ProtobufCAllocator intact__onnx_allocator(intact_onnx_file *file);
 /* Maps, checks and unpacks the file. Close it also after a failure. */
 intact_status intact__onnx_open(intact_context *context, const char *path, intact_onnx_file *file);
 void intact__onnx_close(intact_onnx_file *file);
+
+/* What an import may take for so many bytes of files: a base and a multiple, far above what honest models need. */
+size_t intact__onnx_grant(size_t source_bytes);
+bool intact__onnx_affords(const intact_onnx_file *file, size_t bytes);
+/* Counts memory that is made (unfolded functions, copied and folded tensors); overflow when a small file asks for masses. */
+intact_status intact__onnx_spend(intact_onnx_file *file, const char *what, size_t bytes);
 
 /* The tensor of a message, owned by the caller: raw bytes, typed numbers or external data. Bytes whose place suits the type
    are mapped and not copied. `what` names it in messages ("initializer 'w'"). */

@@ -125,7 +125,8 @@ static intact_status add_plane_offsets(intact_onnx_node *node, int axes) {
                   node->name, node->op, x->name);
     }
     bool spatial = d >= x->rank - axes;
-    if (__builtin_mul_overflow(spatial ? plane : planes, x->dims[d], spatial ? &plane : &planes) || planes > (1 << 20)) {
+    if (__builtin_mul_overflow(spatial ? plane : planes, x->dims[d], spatial ? &plane : &planes) || planes > (1 << 20) ||
+        plane > INT64_MAX / (1 << 20)) {
       INTACT_FAIL(node->context, OVERFLOW, node->name, "cannot read node '%s' (%s): too many planes", node->name, node->op);
     }
     dims[d] = spatial ? 1 : x->dims[d];

@@ -40,6 +40,7 @@ static intact_status read_dim(intact_onnx_scope *scope, const Onnx__TensorShapeP
   }
   bool named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != 0 &&
                strcmp(dim->dim_param, "?") != 0 && strcmp(dim->dim_param, "-1") != 0;
+  if (named) INTACT_TRY(intact__check_name(scope->import->context, "dimension", dim->dim_param));
   *size = intact__graph_symbol(scope->graph, named ? dim->dim_param : NULL);
   return *size == 0 ? intact__no_memory(scope->import->context, 1) : INTACT_OK;
 }
@@ -391,6 +392,7 @@ intact_status intact__onnx_import_body(intact_onnx_node *node, const Onnx__Graph
   scope.depth = node->scope->depth + 1;
   scope.call = node->scope->call;
   scope.function = node->scope->function;
+  scope.function_at = node->scope->function_at;
   scope.call_scope = node->scope->call_scope;
   intact_status status = INTACT_OK;
   intact_value **values = intact__arena_alloc(&node->import->file->arena, (size_t)n_captured + 1, sizeof *values);

@@ -144,8 +144,31 @@ static intact_status check_operators(intact_onnx_import *import) {
   return status;
 }
 
+/* The defaults of a function's attributes: field 11 of FunctionProto, which this onnx.proto does not know yet. */
+static intact_status read_defaults(intact_onnx_import *import, const Onnx__FunctionProto *function,
+                                   struct intact_onnx_defaults *defaults) {
+  enum { ATTRIBUTE_PROTO = 11, LENGTH_DELIMITED = 2 };
+  ProtobufCAllocator allocator = intact__onnx_allocator(import->file);
+  const ProtobufCMessage *base = &function->base;
+  if (base->n_unknown_fields == 0) return INTACT_OK;
+  defaults->attributes = intact__arena_alloc(&import->file->arena, base->n_unknown_fields, sizeof *defaults->attributes);
+  if (defaults->attributes == NULL) return intact__no_memory(import->context, base->n_unknown_fields);
+  for (unsigned i = 0; i < base->n_unknown_fields; i++) {
+    const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
+    if (field->tag != ATTRIBUTE_PROTO || (int)field->wire_type != LENGTH_DELIMITED) continue;
+    size_t skip = 0; /* the length that stands before the message */
+    while (skip < field->len && (field->data[skip] & 0x80) != 0) skip++;
+    if (++skip > field->len) continue;
+    const Onnx__AttributeProto *attr = onnx__attribute_proto__unpack(&allocator, field->len - skip, field->data + skip);
+    if (attr != NULL) defaults->attributes[defaults->n++] = attr;
+  }
+  return INTACT_OK;
+}
+
 static intact_status find_functions(intact_onnx_import *import) {
   const Onnx__ModelProto *model = import->file->model;
+  import->defaults = intact__arena_alloc(&import->file->arena, model->n_functions + 1, sizeof *import->defaults);
+  if (import->defaults == NULL) return intact__no_memory(import->context, model->n_functions);
   for (size_t i = 0; i < model->n_functions; i++) {
     const Onnx__FunctionProto *function = model->functions[i];
     const char *domain = intact__onnx_text(function->domain), *name = intact__onnx_text(function->name);
@@ -158,6 +181,7 @@ static intact_status find_functions(intact_onnx_import *import) {
                   key);
     }
     INTACT_TRY(intact__map_set(&import->functions, key, (int64_t)i));
+    INTACT_TRY(read_defaults(import, function, &import->defaults[i]));
     intact_onnx_opsets opsets = {function->n_opset_import, function->opset_import};
     if (opsets.n > 0) INTACT_TRY(check_opsets(import, &opsets, key));
   }

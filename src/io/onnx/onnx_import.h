@@ -14,6 +14,10 @@ typedef struct intact_onnx_import {
   intact_context *context;
   intact_onnx_file *file;
   intact_map functions; /* "domain::name" -> index in the model's functions */
+  struct intact_onnx_defaults {
+    size_t n;
+    const Onnx__AttributeProto **attributes;
+  } *defaults; /* per function: attributes that have a default */
   int64_t expanded;     /* nodes imported so far, those of inlined functions counted at each call */
 } intact_onnx_import;
 
@@ -48,6 +52,7 @@ typedef struct intact_onnx_scope {
   int depth;                   /* of function calls and bodies */
   const Onnx__NodeProto *call; /* the function's caller: what attribute references mean */
   const Onnx__FunctionProto *function;
+  size_t function_at; /* its index in the model */
   struct intact_onnx_scope *call_scope;
 } intact_onnx_scope;
 

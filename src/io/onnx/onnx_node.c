@@ -161,6 +161,11 @@ intact_status intact__onnx_add(intact_onnx_node *node, const char *op, const cha
 
 intact_status intact__onnx_constant(intact_onnx_node *node, const char *suffix, intact_tensor *tensor,
                                     const intact_qparams *qparams, intact_value **value) {
+  const intact_status status = intact__onnx_spend(node->import->file, node->name, intact_tensor_bytes(tensor));
+  if (status != INTACT_OK) {
+    intact_tensor_destroy(tensor);
+    return status;
+  }
   const char *base = intact__arena_format(&node->import->file->arena, "%s_%s", node->name, suffix);
   const char *name = base == NULL ? NULL : intact__onnx_fresh_name(node->scope, base);
   if (name == NULL) {
@@ -219,16 +224,13 @@ static intact_status import_constant(intact_onnx_node *node) {
 }
 
 /* ---- functions ---- */
-static const Onnx__FunctionProto *find_function(intact_onnx_import *import, const char *op) {
-  int64_t at = 0;
-  return intact__map_get(&import->functions, op, &at) ? import->file->model->functions[at] : NULL;
-}
-
 bool intact__onnx_is_function(intact_onnx_import *import, const char *op) {
-  return find_function(import, op) != NULL;
+  int64_t at = 0;
+  return intact__map_get(&import->functions, op, &at);
 }
 
-static intact_status call_function(intact_onnx_node *node, const Onnx__FunctionProto *function) {
+static intact_status call_function(intact_onnx_node *node, size_t function_at) {
+  const Onnx__FunctionProto *function = node->import->file->model->functions[function_at];
   intact_onnx_scope inner;
   intact__onnx_scope_init(&inner, node->import, node->graph);
   inner.prefix = node->name;
@@ -236,6 +238,7 @@ static intact_status call_function(intact_onnx_node *node, const Onnx__FunctionP
   inner.opsets = (intact_onnx_opsets){function->n_opset_import, function->opset_import};
   inner.call = node->proto;
   inner.function = function;
+  inner.function_at = function_at;
   inner.call_scope = node->scope;
   intact_status status = INTACT_OK;
   if ((size_t)node->n_inputs > function->n_input || (size_t)node->n_outputs > function->n_output) {
@@ -272,11 +275,11 @@ static intact_status map_name(intact_value *value) {
 }
 
 /* Whether the node reads constants only and its results are small enough to be kept instead: at most FOLD_BYTES, or twice
-   what it reads. Dequantized weights stay what they are. */
-static bool can_fold(const intact_node *made) {
+   what it reads, and within half of what the import may take. Dequantized weights stay what they are. */
+static bool can_fold(const intact_onnx_file *file, const intact_node *made) {
   enum { FOLD_BYTES = 1 << 16 };
   if (made->n_bodies > 0 || made->op->has_effect || intact__is_op(made, "dequantize")) return false;
-  size_t read = 0, bytes;
+  size_t read = 0, bytes, made_bytes = 0;
   int64_t count;
   for (int i = 0; i < made->n_operands; i++) {
     const intact_value *operand = made->operands[i];
@@ -289,8 +292,10 @@ static bool can_fold(const intact_node *made) {
     if (result->qparams != NULL || result->rank < 0) return false;
     if (!intact__shape_bytes(result->dtype, result->rank, result->dims, &count, &bytes)) return false;
     if (bytes > FOLD_BYTES && bytes / 2 > read) return false;
+    made_bytes = bytes < SIZE_MAX - made_bytes ? made_bytes + bytes : SIZE_MAX;
   }
-  return true;
+  const size_t half = intact__onnx_grant(file->source_bytes) / 2; /* the other half is for what can't be left undone */
+  return made_bytes <= half && intact__onnx_affords(file, half + made_bytes);
 }
 
 /* Evaluates such a node now; what its outputs name are constants then. Outputs of the graph stay results. */
@@ -299,7 +304,7 @@ static intact_status fold(intact_onnx_node *node) {
   const intact_node *made = node->made;
   const intact_tensor *operands[MOST];
   intact_tensor *results[MOST] = {NULL};
-  if (made == NULL || node->requantize != NULL || made->n_operands > MOST || made->n_results > MOST || !can_fold(made))
+  if (made == NULL || node->requantize != NULL || made->n_operands > MOST || made->n_results > MOST || !can_fold(node->import->file, made))
     return INTACT_OK;
   for (int i = 0; i < node->n_outputs; i++) {
     int64_t kind = 0;
@@ -402,6 +407,18 @@ static intact_status resolve_inputs(intact_onnx_node *node) {
   return INTACT_OK;
 }
 
+/* What a node takes beside its message: the names made of its name, and all of it when it is one of a function's inside. */
+static intact_status spend_node(const intact_onnx_scope *scope, const Onnx__NodeProto *proto, const char *name) {
+  enum { NODE = 1024, NAMES = 8 };
+  const size_t prefix = strlen(scope->prefix), each = strlen(name);
+  size_t bytes = NAMES * each + (prefix > 0 ? NODE : 0);
+  for (size_t i = 0; i < proto->n_output; i++) {
+    const char *output = proto->output[i];
+    bytes += output[0] == 0 ? each : prefix > 0 ? prefix + strlen(output) : 0;
+  }
+  return intact__onnx_spend(scope->import->file, name, bytes);
+}
+
 intact_status intact__onnx_import_node(intact_onnx_scope *scope, const Onnx__NodeProto *proto) {
   intact_onnx_import *import = scope->import;
   intact_onnx_node node = {
@@ -414,9 +431,10 @@ intact_status intact__onnx_import_node(intact_onnx_scope *scope, const Onnx__Nod
                 "cannot read %s: with its functions unfolded it has more than %d nodes", import->file->path,
                 (int)MOST_NODES);
   }
+  INTACT_TRY(spend_node(scope, proto, node.name));
   INTACT_TRY(resolve_inputs(&node));
-  const Onnx__FunctionProto *function = find_function(import, node.op);
-  if (function != NULL) return call_function(&node, function);
+  int64_t function_at = 0;
+  if (intact__map_get(&import->functions, node.op, &function_at)) return call_function(&node, (size_t)function_at);
   if (strcmp(node.op, "Constant") == 0) return import_constant(&node);
   const char *domain = intact__onnx_text(proto->domain);
   node.version = intact__onnx_opset(&scope->opsets, domain);

@@ -38,7 +38,7 @@ const char *intact__onnx_out_fresh(intact_onnx_out *out, const char *base, const
       suffix[0] == 0 ? copy_text(out, base) : intact__arena_format(&out->output->arena, "%s_%s", base, suffix);
   while (name != NULL && is_used(out, name)) {
     name = intact__arena_format(&out->output->arena, "%s%s%s_%lld", base, suffix[0] == 0 ? "" : "_", suffix,
-                                (long long)++out->fresh);
+                                (long long)++out->output->fresh);
   }
   return name == NULL || intact__map_set(&out->output->used, name, 1) != INTACT_OK ? NULL : name;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "io/onnx/onnx_file.h"
 
 typedef enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 } wire;
 
@@ -50,8 +51,8 @@ static const char *const message_names[] = {"bytes",          "bytes",          
                                             "FunctionProto",  "ValueInfoProto", "TypeProto",
                                             "TypeProto",      "message"};
 
-/* What unpacking costs at most per message and per other length-delimited field, and what is granted. */
-enum { COST_MESSAGE = 256, COST_BYTES = 32, GRANT_PER_BYTE = 24, GRANT_BASE = 64 << 20 };
+/* What unpacking costs at most per message and per other length-delimited field. */
+enum { COST_MESSAGE = 256, COST_BYTES = 32 };
 enum { LENGTH_BYTES = 5 }; /* of a length to be filled in later: a varint padded to five bytes */
 
 typedef struct scanner {
@@ -181,8 +182,7 @@ static void patch_length(scanner *s, size_t at) {
 
 static intact_status charge(scanner *s, size_t cost) {
   s->cost += cost;
-  size_t grant = GRANT_BASE;
-  if (s->bytes < (SIZE_MAX - grant) / GRANT_PER_BYTE) grant += s->bytes * GRANT_PER_BYTE;
+  const size_t grant = intact__onnx_grant(s->bytes);
   if (s->cost > grant) {
     INTACT_FAIL(s->context, OVERFLOW, s->path,
                 "cannot read %s: unpacking its %zu bytes would take more than %zu bytes of memory; it holds masses of empty "

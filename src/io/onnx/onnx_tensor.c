@@ -49,7 +49,7 @@ static intact_status check_dims(intact_onnx_file *file, const char *what, size_t
 }
 
 /* The tensor over `bytes` at `offset` of the mapping: in place where the address suits the type, else a copy. */
-static intact_status place_tensor(intact_onnx_file *file, intact_dtype dtype, int rank, const int64_t *dims,
+static intact_status place_tensor(intact_onnx_file *file, const char *what, intact_dtype dtype, int rank, const int64_t *dims,
                                   intact_mapping *mapping, size_t offset, size_t bytes, intact_tensor **tensor) {
   size_t element = (size_t)(intact_dtype_bits(dtype) + 7) / 8;
   if (dtype == INTACT_C64) element = 4;
@@ -57,6 +57,7 @@ static intact_status place_tensor(intact_onnx_file *file, intact_dtype dtype, in
     return intact__tensor_map(file->context, dtype, rank, dims, mapping, offset, tensor);
   }
   intact_tensor *copy = NULL;
+  INTACT_TRY(intact__onnx_spend(file, what, bytes));
   INTACT_TRY(intact__tensor_create_raw(file->context, dtype, rank, dims, &copy));
   if (bytes > 0) memcpy(copy->data, intact__mapping_data(mapping) + offset, bytes);
   *tensor = copy;
@@ -138,6 +139,7 @@ static intact_status typed_tensor(intact_onnx_file *file, const Onnx__TensorProt
                 what, n, intact_dtype_text(dtype), need);
   }
   intact_tensor *made = NULL;
+  INTACT_TRY(intact__onnx_spend(file, what, n * sizeof(int64_t)));
   INTACT_TRY(intact__tensor_create_raw(file->context, dtype, (int)proto->n_dims, proto->dims, &made));
   copy_typed(proto, made, n);
   *tensor = made;
@@ -162,7 +164,7 @@ intact_status intact__onnx_tensor(intact_onnx_file *file, const Onnx__TensorProt
     intact_mapping *mapping = NULL;
     size_t offset = 0;
     INTACT_TRY(intact__onnx_external_bytes(file, proto, what, bytes, &mapping, &offset));
-    return place_tensor(file, dtype, (int)proto->n_dims, proto->dims, mapping, offset, bytes, tensor);
+    return place_tensor(file, what, dtype, (int)proto->n_dims, proto->dims, mapping, offset, bytes, tensor);
   }
   if (!proto->has_raw_data) return typed_tensor(file, proto, what, dtype, (size_t)count, tensor);
   intact_onnx_raw raw = {0, 0};
@@ -171,7 +173,7 @@ intact_status intact__onnx_tensor(intact_onnx_file *file, const Onnx__TensorProt
     INTACT_FAIL(file->context, SIZE_MISMATCH, what, "cannot read %s: it has %llu bytes, its dims need %zu", what,
                 (unsigned long long)raw.bytes, bytes);
   }
-  return place_tensor(file, dtype, (int)proto->n_dims, proto->dims, file->mapping, (size_t)raw.offset, bytes, tensor);
+  return place_tensor(file, what, dtype, (int)proto->n_dims, proto->dims, file->mapping, (size_t)raw.offset, bytes, tensor);
 }
 
 /* Puts the non-zero elements into place. Indices are positions in row-major order [n], or coordinates [n, rank]. */
@@ -226,6 +228,7 @@ intact_status intact__onnx_sparse_tensor(intact_onnx_file *file, const Onnx__Spa
                    "cannot read %s: its dense form would be over %d times as large as its %lld values", what,
                    (int)SPARSE_RATIO, (long long)values->count);
   }
+  INTACT_TRY_TO(done, intact__onnx_spend(file, what, bytes));
   INTACT_TRY_TO(done, intact_tensor_create(context, values->dtype, (int)proto->n_dims, proto->dims, &dense));
   INTACT_TRY_TO(done, scatter(file, what, values, indices, dense));
   *tensor = dense;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 enum { MAX_DEPTH = 100 };
 
 #define SYNTAX_ERROR(scan, ...) INTACT_FAIL((scan)->context, SYNTAX, (scan)->path, __VA_ARGS__)
@@ -81,21 +83,6 @@ static char *put_utf8(char *out, uint32_t code) {
   return out;
 }
 
-/* Length of the valid UTF-8 sequence at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates). */
-static int utf8_length(const uint8_t *at, const uint8_t *end) {
-  const uint8_t first = at[0];
-  if (first < 0x80) return 1;
-  const int length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || end - at < length) return 0;
-  for (int i = 1; i < length; i++) {
-    if ((at[i] & 0xc0) != 0x80) return 0;
-  }
-  const uint8_t second = at[1];
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
-  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
-  return length;
-}
-
 /* The escape behind a backslash at scan->at; appends to *out. */
 static intact_status unescape(intact_json_scan *scan, char **out) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -139,7 +126,7 @@ intact_status intact__json_string(intact_json_scan *scan, intact_arena *arena, c
       INTACT_TRY(unescape(scan, &out));
       continue;
     }
-    const int length = utf8_length(scan->at, close);
+    const int length = intact__utf8_length(scan->at, close);
     if (*scan->at < 0x20 || length == 0) {
       SYNTAX_ERROR(scan, "byte 0x%02x at position %zu of the header's JSON: strings hold UTF-8 without control characters",
                    (unsigned)*scan->at, position(scan));
