@@ -55,7 +55,8 @@ static intact_status measure(cli *c, const intact_graph *graph, intact_engine en
   bool wrong_use = false;
   intact_status status = inputs ? cli_open_data(c, graph, "--data", &data, &wrong_use) : INTACT_NO_MEMORY;
   if (status == INTACT_OK && j->labels) status = intact_evaluate(graph, engine, data, j->labels, batch, evaluation);
-  if (status == INTACT_OK) status = intact_data_batch(data, 0, 1, inputs);
+  const int64_t fixed = intact_graph_batch(graph);
+  if (status == INTACT_OK) status = intact_data_batch(data, 0, fixed > 0 ? fixed : 1, inputs);
   if (status == INTACT_OK) status = intact_benchmark(graph, engine, cast.to, BENCH_RUNS, timing, NULL);
   for (int i = 0; inputs && i < n; i++) intact_tensor_destroy(inputs[i]);
   free(inputs);
@@ -69,8 +70,9 @@ static void print_job(cli *c, const job *j, const char *out, double seconds) {
   cli_print_report(j->report, stdout);
   if (j->labels)
     printf("accuracy  %.2f %% -> %.2f %% on %lld samples\n", j->before.accuracy, j->after.accuracy, (long long)j->after.samples);
-  printf("size      %lld -> %lld bytes\nlatency   %.3f -> %.3f ms (batch 1)\n", (long long)cli_file_bytes(c->positional[0]),
-         (long long)cli_file_bytes(out), j->time_before.ms_median, j->time_after.ms_median);
+  const int64_t fixed = intact_graph_batch(j->model);
+  printf("size      %lld -> %lld bytes\nlatency   %.3f -> %.3f ms (batch %lld)\n", (long long)cli_file_bytes(c->positional[0]),
+         (long long)cli_file_bytes(out), j->time_before.ms_median, j->time_after.ms_median, (long long)(fixed > 0 ? fixed : 1));
   printf("wrote %s in %.2f s\n", out, seconds);
 }
 

@@ -26,6 +26,8 @@ typedef struct intact_value_info {
 INTACT_API void intact_graph_destroy(intact_graph *graph); /* takes NULL */
 INTACT_API intact_status intact_graph_copy(const intact_graph *graph, intact_graph **copy);
 INTACT_API intact_stage intact_graph_stage(const intact_graph *graph);
+/* Samples that every run takes, where the first dimension of an input is fixed; 0: any number. */
+INTACT_API int64_t intact_graph_batch(const intact_graph *graph);
 INTACT_API int intact_graph_input_count(const intact_graph *graph);
 INTACT_API int intact_graph_output_count(const intact_graph *graph);
 INTACT_API intact_value_info intact_graph_input(const intact_graph *graph, int index);

@@ -48,11 +48,12 @@ static int64_t rank_of(const intact_tensor *scores, int64_t row, int64_t classes
   return isnan(own) ? classes : rank;
 }
 
-static intact_status score(intact_context *context, const intact_tensor *out, const intact_tensor *labels, int64_t first, int64_t count,
-                           tally *t) {
+/* `rows` samples were run, the first `count` of them count. */
+static intact_status score(intact_context *context, const intact_tensor *out, const intact_tensor *labels, int64_t first, int64_t rows,
+                           int64_t count, tally *t) {
   char text[200];
-  const int64_t classes = count ? out->count / count : 0;
-  if (out->rank < 1 || out->dims[0] != count || classes < 2)
+  const int64_t classes = rows ? out->count / rows : 0;
+  if (out->rank < 1 || out->dims[0] != rows || classes < 2)
     INTACT_FAIL(context, TYPE_MISMATCH, "", "can't count accuracy: the first output is %s, it must be [samples, classes]",
                 intact__shape_text(out->rank, out->dims, text));
   const int64_t *label = intact_tensor_data(labels);
@@ -67,8 +68,8 @@ static intact_status score(intact_context *context, const intact_tensor *out, co
   return INTACT_OK;
 }
 
-static void add_statistics(const intact_tensor *out, tally *t) {
-  for (int64_t i = 0; i < out->count; i++) {
+static void add_statistics(const intact_tensor *out, int64_t n, tally *t) {
+  for (int64_t i = 0; i < n; i++) {
     const double v = intact__tensor_get_f64(out, i);
     t->sum += v;
     t->squares += v * v;
@@ -76,6 +77,17 @@ static void add_statistics(const intact_tensor *out, tally *t) {
     if (!t->values || v > t->max) t->max = v;
     t->values++;
   }
+}
+
+/* `count` samples; the last one is repeated until there are `rows`, which a network of a fixed batch needs. */
+static intact_status read_rows(intact_context *context, intact_data *data, int64_t first, int64_t count, int64_t rows, intact_tensor **tensors) {
+  if (rows == count) return intact_data_batch(data, first, count, tensors);
+  int64_t *samples = intact__alloc(context, (size_t)rows, sizeof *samples);
+  if (!samples) return intact__no_memory(context, (size_t)rows * sizeof *samples);
+  for (int64_t i = 0; i < rows; i++) samples[i] = first + (i < count ? i : count - 1);
+  const intact_status status = intact_data_gather(data, rows, samples, tensors);
+  intact__free(context, samples);
+  return status;
 }
 
 static intact_status evaluate_batch(runner *r, intact_data *data, const intact_tensor *labels, int64_t first, int64_t count, tally *t) {
@@ -88,11 +100,12 @@ static intact_status evaluate_batch(runner *r, intact_data *data, const intact_t
     const intact_tensor *const *to;
   } inputs = {tensors};
   const intact_tensor *out = NULL;
-  intact_status status = intact_data_batch(data, first, count, tensors);
+  const int64_t fixed = intact_graph_batch(r->graph), rows = fixed > 0 ? fixed : count;
+  intact_status status = read_rows(context, data, first, count, rows, tensors);
   if (status == INTACT_OK) status = runner_run(r, inputs.to, tensors + n_in);
   if (status == INTACT_OK && n_out) out = tensors[n_in];
-  if (out && labels) status = score(context, out, labels, first, count, t);
-  if (out && !labels) add_statistics(out, t);
+  if (out && labels) status = score(context, out, labels, first, rows, count, t);
+  if (out && !labels) add_statistics(out, out->rank > 0 && out->dims[0] == rows ? out->count / rows * count : out->count, t);
   for (size_t i = 0; i < n_in + n_out; i++) intact_tensor_destroy(tensors[i]);
   intact__free(context, tensors);
   t->samples += count;
@@ -119,6 +132,7 @@ intact_status intact_evaluate(const intact_graph *graph, intact_engine engine, i
   if (labels && labels->count < samples)
     INTACT_FAIL(context, SIZE_MISMATCH, "", "there are %lld labels for %lld samples; give as many labels, or --samples %lld",
                 (long long)labels->count, (long long)samples, (long long)labels->count);
+  if (intact_graph_batch(graph) > 0) batch = intact_graph_batch(graph);
   runner r;
   INTACT_TRY(runner_init(&r, graph, engine));
   tally t = {0};

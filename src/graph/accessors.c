@@ -38,3 +38,9 @@ int64_t intact_graph_node_count(const intact_graph *graph) {
     for (int i = 0; i < node->n_bodies; i++) n += intact_graph_node_count(node->bodies[i]);
   return n;
 }
+
+int64_t intact_graph_batch(const intact_graph *graph) {
+  for (int i = 0; i < graph->n_inputs; i++)
+    if (graph->inputs[i]->rank > 0 && graph->inputs[i]->dims[0] > 0) return graph->inputs[i]->dims[0];
+  return 0;
+}

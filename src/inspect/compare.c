@@ -35,6 +35,7 @@ typedef struct side {
 
 typedef struct comparison {
   intact_context *context;
+  int64_t batch; /* samples at once */
   side a, b;
   intact_counterparts counterparts;
   kept_value *kept; /* per value id of A, for values that are someone's counterpart */
@@ -327,7 +328,8 @@ static intact_status time_layers(const comparison *c, intact_data *data, intact_
     intact_tensor **from;
     const intact_tensor *const *to;
   } inputs = {in_b};
-  intact_status status = intact_data_batch(data, 0, 1, t);
+  const int64_t fixed = intact_graph_batch(c->b.graph);
+  intact_status status = intact_data_batch(data, 0, fixed > 0 ? fixed : 1, t);
   for (size_t i = 0; i < n_in && status == INTACT_OK; i++) status = input_of_b(c, (int)i, t[i], &in_b[i]);
   intact_program_time_steps(program, true);
   for (int run = 0; run < RUNS && status == INTACT_OK; run++) {
@@ -373,9 +375,10 @@ static intact_status compare_all(comparison *c, intact_data *data, int64_t sampl
   INTACT_TRY(intact__find_counterparts(c->a.graph, c->b.graph, arena, &c->counterparts));
   INTACT_TRY(choose_points(c, arena));
   intact_status status = INTACT_OK;
-  for (int64_t first = 0; first < samples && status == INTACT_OK; first += BATCH) {
-    status = compare_batch(c, data, first, samples - first < BATCH ? samples - first : BATCH);
-    if (status == INTACT_OK) intact__progress(c->context, "compare", first + BATCH < samples ? first + BATCH : samples, samples);
+  for (int64_t first = 0; first < samples && status == INTACT_OK; first += c->batch) {
+    const int64_t here = samples - first < c->batch ? samples - first : c->batch;
+    status = compare_batch(c, data, first, here);
+    if (status == INTACT_OK) intact__progress(c->context, "compare", first + here, samples);
   }
   return status == INTACT_OK ? fill_report(c, data, report) : status;
 }
@@ -398,13 +401,19 @@ intact_status intact_compare(const intact_graph *a, intact_engine engine_a, cons
   if (a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs)
     INTACT_FAIL(context, TYPE_MISMATCH, "", "can't compare networks with %d and %d inputs, %d and %d outputs: they must agree",
                 a->n_inputs, b->n_inputs, a->n_outputs, b->n_outputs);
+  const int64_t fixed = intact_graph_batch(a) ? intact_graph_batch(a) : intact_graph_batch(b);
   if (samples > intact_data_count(data)) samples = intact_data_count(data);
+  if (fixed > 0 && samples < fixed) samples = fixed < intact_data_count(data) ? fixed : intact_data_count(data);
+  if (fixed > 0) samples -= samples % fixed; /* what is left over does not fill a batch */
+  if (samples < 1)
+    INTACT_FAIL(context, SIZE_MISMATCH, "", "can't compare: the networks take %lld samples at once, there are %lld",
+                (long long)(fixed > 0 ? fixed : 1), (long long)intact_data_count(data));
   intact_report *r = intact__alloc_zeroed(context, 1, sizeof *r);
   if (!r) return intact__no_memory(context, sizeof *r);
   r->context = context;
   intact__arena_init(&r->arena, context);
   intact_graph *owned_a = NULL, *owned_b = NULL;
-  comparison c = {.context = context};
+  comparison c = {.context = context, .batch = fixed > 0 ? fixed : BATCH};
   intact_status status = open_side(a, engine_a, &c.a, &owned_a);
   if (status == INTACT_OK) status = open_side(b, engine_b, &c.b, &owned_b);
   if (status == INTACT_OK) status = compare_all(&c, data, samples, r);

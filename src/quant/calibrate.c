@@ -23,6 +23,14 @@ intact_status intact__stream(const intact_graph *graph, intact_data *data, const
   int64_t count = intact_data_count(data), batch = options->batch > 0 ? options->batch : 1;
   if (options->samples > 0 && options->samples < count) count = options->samples;
   if (count <= 0) INTACT_FAIL(context, INVALID_VALUE, "", "the data set is empty: %s needs at least one sample", options->what);
+  const int64_t fixed = intact_graph_batch(graph);
+  if (fixed > 0) { /* what is left over at the end does not fill a batch */
+    batch = fixed;
+    count -= count % fixed;
+    if (count == 0)
+      INTACT_FAIL(context, SIZE_MISMATCH, graph->inputs[0]->name, "%s: the network takes %lld samples at once, there are fewer",
+                  options->what, (long long)fixed);
+  }
   size_t n = (size_t)graph->n_inputs + (size_t)graph->n_outputs;
   intact_tensor **tensors = intact__alloc_zeroed(context, n + 1, sizeof *tensors);
   if (!tensors) return intact__no_memory(context, n * sizeof *tensors);
@@ -57,7 +65,7 @@ intact_status intact_calibrate(intact_graph *graph, intact_data *data, int64_t b
   if (graph->stage != INTACT_STAGE_OBSERVED)
     INTACT_FAIL(graph->context, WRONG_USE, graph->name,
                 "calibrate needs an observed network; this one is at stage %s: call prepare first", intact_stage_text(graph->stage));
-  intact_stream_options options = {.what = "calibrate", .batch = batch, .share = can_share(graph)};
+  intact_stream_options options = {.what = "calibrate", .batch = batch, .share = can_share(graph) && intact_graph_batch(graph) == 0};
   intact_interp_options interp = {.fast = true, .observe = true};
   return intact__stream(graph, data, &options, &interp);
 }
