@@ -160,11 +160,17 @@ static intact_status convert_activation(const converter *c, intact_node *node) {
   return INTACT_OK;
 }
 
-/* A result that shares the qparams of an operand without having been observed. */
+/* A result that shares the qparams of an operand without having been observed. Constants become integers later. */
 static intact_status convert_passive(const converter *c, intact_node *node, int result) {
   const intact_wish *wish = &node->annotation->results[result];
-  const intact_qparams *qparams = dequantized_qparams(intact__edge_value(wish->shared));
+  const intact_value *shared = intact__edge_value(wish->shared);
+  const intact_qparams *qparams = dequantized_qparams(shared);
   intact_value *value = node->results[result];
+  if (!qparams && shared && is_observe(shared->producer) && shared->producer->operands[0]->constant) {
+    intact_qparams *observed = NULL;
+    INTACT_TRY(observed_qparams(c, shared->producer, &observed));
+    qparams = observed;
+  }
   if (!qparams) return INTACT_OK;
   intact_node *quantize = NULL, *dequantize = NULL;
   INTACT_TRY(add_pair(c, value, qparams, node->next, &quantize, &dequantize));

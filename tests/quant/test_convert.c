@@ -277,11 +277,42 @@ static void test_non_finite_samples(void **state) {
   intact_tensor_destroy(data);
 }
 
+/* Rows picked from a constant table lie on the table's grid: the layer behind is integer. */
+static void test_picked_from_constant(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *ids, *table = lab_constant(&l, "table", lab_random(&l, -1, 1, LAB_DIMS(20, 6)));
+  const int64_t dims[] = {intact__graph_symbol(l.graph, "N"), 3};
+  assert_ok(context, intact__graph_add_input(l.graph, "ids", INTACT_S64, 2, dims, &ids));
+  intact_node *pick = lab_node(&l, intact__find_op("take_along"), "pick", 2, (intact_value *[]){table, ids});
+  intact__attr_set_int(pick, "dim", 0);
+  intact_value *y = lab_linear(&l, "layer", lab_infer(&l, pick), 4);
+  lab_outputs(&l, 1, &y);
+  const int64_t sample_dims[] = {12, 3};
+  intact_tensor *samples;
+  assert_ok(context, intact_tensor_create(context, INTACT_S64, 2, sample_dims, &samples));
+  for (int64_t i = 0; i < samples->count; i++) ((int64_t *)samples->data)[i] = i * 7 % 20;
+  intact_quantize_options options = plain_options();
+  intact_graph *q = quantize(l.graph, samples, &options, NULL);
+  intact_tensor *exact = lab_run(l.graph, samples), *got = lab_run(q, samples);
+  assert_true(lab_sqnr(exact, got) > 30);
+  assert_ok(context, intact_to_integer(q));
+  const intact_node *layer = lab_find(q, "layer");
+  assert_null(layer->why_float);
+  assert_non_null(layer->operands[0]->qparams);
+  intact_tensor_destroy(exact);
+  intact_tensor_destroy(got);
+  intact_tensor_destroy(samples);
+  intact_graph_destroy(q);
+  intact_graph_destroy(l.graph);
+}
+
 int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_qparams),       cmocka_unit_test(test_bias_headroom),   cmocka_unit_test(test_shared_ranges),
       cmocka_unit_test(test_fixed_range),   cmocka_unit_test(test_shared_weight),   cmocka_unit_test(test_integer_borders),
+      cmocka_unit_test(test_picked_from_constant),
       cmocka_unit_test(test_non_finite_samples),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
