@@ -58,7 +58,7 @@ static intact_status ready_batch_norms(intact_graph *graph) {
     if (!intact__trains_statistics(node)) continue;
     INTACT_TRY(own_memory(node->operands[3]));
     INTACT_TRY(own_memory(node->operands[4]));
-    INTACT_TRY(intact__node_extend_results(node, 3));
+    INTACT_TRY(intact__node_extend_results(node, 5));
     INTACT_TRY(intact__node_infer(node));
   }
   return INTACT_OK;

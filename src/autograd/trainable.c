@@ -16,6 +16,7 @@ intact_status intact_trainable_create(intact_graph *graph, intact_trainable **tr
   *made = (intact_trainable){.context = context, .graph = graph, .training = true};
   intact__recycle_up_to(context, RECYCLED); /* every step needs the blocks of the last one again */
   intact_status status = intact__trainable_prepare(made);
+  if (status == INTACT_OK) status = intact__trainable_find_chains(made);
   if (status != INTACT_OK) {
     intact_trainable_destroy(made);
     return status;
@@ -28,6 +29,7 @@ void intact_trainable_destroy(intact_trainable *trainable) {
   if (!trainable) return;
   intact_context *context = trainable->context;
   for (int i = 0; i < trainable->n; i++) intact_variable_release(trainable->parameters[i]);
+  intact__trainable_drop_chains(trainable);
   intact__trainable_restore(trainable);
   intact__free(context, trainable->values);
   intact__free(context, trainable->parameters);
@@ -77,12 +79,12 @@ static void find_operand(const forward *f, const intact_value *value, int i) {
 
 /* The running statistics that a training batch norm gives become its constants. What the calls before saw stays as it was: their
    gradients are still to come. */
-static intact_status take_statistics(const forward *f, const intact_node *node) {
-  for (int i = 1; i < node->n_results; i++) {
+static intact_status take_statistics(const forward *f, const intact_node *norm) {
+  for (int i = 1; i < 3; i++) {
     intact_tensor *taken;
     INTACT_TRY(intact_tensor_share(f->results[i]->tensor, 0, NULL, &taken));
-    intact_tensor_destroy(node->operands[2 + i]->constant);
-    node->operands[2 + i]->constant = taken;
+    intact_tensor_destroy(norm->operands[2 + i]->constant);
+    norm->operands[2 + i]->constant = taken;
   }
   return INTACT_OK;
 }
@@ -93,23 +95,52 @@ static void drop_if_unread(const forward *f, const intact_value *value) {
   f->values[value->id] = NULL;
 }
 
-static intact_status run_node(const forward *f, intact_node *node) {
-  const bool learns = intact__trains_statistics(node);
-  const bool by_batch = f->t->training && !f->t->batch_norm_frozen;
-  for (int i = 0; i < node->n_operands; i++) find_operand(f, node->operands[i], i);
-  if (learns) intact__attr_set_int(node, "training", by_batch);
-  if (f->t->training && intact__node_observes(node)) INTACT_TRY(intact__observation_update(node->observation, f->tensors[0]));
-  INTACT_TRY(intact__tape_call(node, f->tensors, f->sources, node->n_results, f->results));
-  for (int i = 0; i < node->n_results; i++) f->values[node->results[i]->id] = f->results[i];
-  if (learns && by_batch) INTACT_TRY(take_statistics(f, node));
+static void read_operands(const forward *f, const intact_node *node) {
   for (int i = 0; i < node->n_operands; i++) {
     const intact_value *value = node->operands[i];
     if (!value || value->constant) continue;
     f->left[value->id]--;
     drop_if_unread(f, value);
   }
+}
+
+static bool by_batch(const forward *f) { return f->t->training && !f->t->batch_norm_frozen; }
+
+static intact_status run_node(const forward *f, intact_node *node, const intact_chain *clamped) {
+  const bool learns = intact__trains_statistics(node);
+  for (int i = 0; i < node->n_operands; i++) find_operand(f, node->operands[i], i);
+  if (clamped) find_operand(f, clamped->clamp->operands[0], 0);
+  if (learns) intact__attr_set_int(node, "training", by_batch(f));
+  if (f->t->training && !clamped && intact__node_observes(node)) INTACT_TRY(intact__observation_update(node->observation, f->tensors[0]));
+  INTACT_TRY(intact__tape_call(node, f->tensors, f->sources, node->n_results, f->results));
+  for (int i = 0; i < node->n_results; i++) f->values[node->results[i]->id] = f->results[i];
+  if (learns && by_batch(f)) INTACT_TRY(take_statistics(f, node));
+  read_operands(f, clamped ? clamped->clamp : node);
   for (int i = 0; i < node->n_results; i++) drop_if_unread(f, node->results[i]);
   return INTACT_OK;
+}
+
+/* A chain with a norm: its node in the place of the three. */
+static intact_status run_chain(const forward *f, const intact_chain *chain) {
+  intact_node *node = chain->node;
+  for (int i = 0; i < node->n_operands; i++) find_operand(f, chain->norm->operands[i], i);
+  intact__attr_set_int(node, "training", by_batch(f));
+  intact__attr_set_int(node, "observe", f->t->training && intact__attr_int(chain->fake, "observe"));
+  INTACT_TRY(intact__tape_call(node, f->tensors, f->sources, node->n_results, f->results));
+  intact_status status = by_batch(f) ? take_statistics(f, chain->norm) : INTACT_OK;
+  const intact_value *y = chain->fake->results[0];
+  f->values[y->id] = f->results[0];
+  for (int i = 1; i < node->n_results; i++) intact_variable_release(f->results[i]);
+  read_operands(f, chain->norm);
+  drop_if_unread(f, y);
+  return status;
+}
+
+static intact_status run_step(const forward *f, const intact_training_step *step) {
+  const intact_chain *chain = step->chain >= 0 ? &f->t->chains[step->chain] : NULL;
+  if (!chain || !chain->active) return run_node(f, step->node, NULL);
+  if (step->node != chain->fake) return INTACT_OK;
+  return chain->norm ? run_chain(f, chain) : run_node(f, step->node, chain);
 }
 
 static intact_status check_inputs(const intact_trainable *t, intact_variable *const *inputs) {
@@ -141,7 +172,7 @@ static intact_status give_outputs(const forward *f, intact_variable **outputs) {
 
 static intact_status run_nodes(forward *f) {
   const intact_graph *graph = f->t->graph;
-  size_t widest = 1;
+  size_t widest = 6;
   for (const intact_node *node = graph->first; node; node = node->next) {
     if ((size_t)node->n_operands > widest) widest = (size_t)node->n_operands;
     if ((size_t)node->n_results > widest) widest = (size_t)node->n_results;
@@ -153,7 +184,8 @@ static intact_status run_nodes(forward *f) {
   f->sources = (intact_variable **)(void *)(room + widest);
   f->results = f->sources + widest;
   intact_status status = INTACT_OK;
-  for (intact_node *node = graph->first; node && status == INTACT_OK; node = node->next) status = run_node(f, node);
+  intact__trainable_choose_chains(f->t);
+  for (int i = 0; i < f->t->n_steps && status == INTACT_OK; i++) status = run_step(f, &f->t->steps[i]);
   return status;
 }
 

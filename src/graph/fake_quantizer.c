@@ -309,6 +309,34 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
   return INTACT_OK;
 }
 
+bool intact__fake_quantizer_fuses(const intact_observation *observation) {
+  const intact_fake_quantizer *fake = observation->fake;
+  const intact_observer *row = observation->spec.observer;
+  return fake && fake->fake_quant_enabled && !is_learned(fake) && fake->axis < 0 && (!row || row->update_range) &&
+         observation->spec.scheme != INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+}
+
+intact_affine intact__fake_quantizer_affine(const intact_observation *observation) {
+  const intact_fake_quantizer *fake = observation->fake;
+  return intact__affine(intact__f32(fake->scale)[0], (int32_t)intact__tensor_get_s64(fake->zero_point, 0), fake->low, fake->high);
+}
+
+intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,
+                                              intact_affine *affine) {
+  intact_fake_quantizer *fake = observation->fake;
+  const intact_observer *row = observation->spec.observer;
+  if (batch && row && !observation->frozen) {
+    INTACT_TRY(row->update_range(observation->context, observation->state, batch, count));
+    fake->dirty = true;
+  }
+  INTACT_TRY(refresh(observation, NULL));
+  fake->initialized = true;
+  fake->stale = false;
+  fake->clamps = true;
+  *affine = intact__fake_quantizer_affine(observation);
+  return INTACT_OK;
+}
+
 intact_status intact__fake_quantizer_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams) {
   const intact_fake_quantizer *fake = observation->fake;
   const intact_quant_spec *spec = &observation->spec;

@@ -65,6 +65,24 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
 intact_status intact__fake_quantizer_backward(intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
                                               bool over, intact_tensor **dx, intact_tensor **d_scale,
                                               intact_tensor **d_zero_point);
+/* For rows that quantize what they compute, with the range at hand. Whether they can: per tensor, on, not learned. */
+bool intact__fake_quantizer_fuses(const intact_observation *observation);
+/* Takes the range of `count` values unless frozen (batch NULL: nothing is observed), and gives what to quantize with. */
+intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,
+                                              intact_affine *affine);
+/* What the last forward quantized with. */
+intact_affine intact__fake_quantizer_affine(const intact_observation *observation);
+
+/* graph/fake_quantizer_clamp.c: y = fake_quantize(min(max(x, low), high)) where it fuses; f32 only. `observe`: the clamped range counts
+   for the statistics, unless they are frozen. */
+intact_status intact__fake_quantizer_forward_clamped(intact_observation *observation, const intact_tensor *x, float low, float high,
+                                                     bool observe, intact_tensor **y);
+/* dx = dy where x lies between the bounds and was not cut by the quantization, else 0. */
+intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
+                                                      float low, float high, intact_tensor **dx);
+/* Rounding is monotone: quantizing a clamped x is clamping q to what the bounds round to. */
+intact_affine intact__affine_clamped(const intact_affine *affine, float low, float high);
+
 /* The qparams last used in a forward: what convert takes, so that what was trained is what runs. */
 intact_status intact__fake_quantizer_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams);
 

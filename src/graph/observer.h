@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "intact/io.h"
+#include "kernels/affine/statistics.h"
 
 /* What is wanted of a quantized value. */
 typedef struct intact_quant_spec {
@@ -44,6 +45,8 @@ typedef struct intact_observer {
   intact_status (*create)(intact_context *context, const intact_quant_spec *spec, void **state);
   void (*destroy)(intact_context *context, void *state); /* takes NULL */
   intact_status (*update)(intact_context *context, void *state, const intact_tensor *x);
+  /* The same of a batch of `count` values of which only the range is known; NULL: the statistics need the values. */
+  intact_status (*update_range)(intact_context *context, void *state, const intact_min_max *batch, int64_t count);
   /* state += other, both of one spec; NULL: the statistics can't be merged. */
   intact_status (*merge)(intact_context *context, void *state, const void *other);
   /* The range the qparams are made from; n = 0 when nothing was observed. */

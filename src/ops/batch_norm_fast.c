@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast form of batch_norm and folded_batch_norm, forward and gradient: channel by channel on the context's threads, whole planes at
-   a time. Sums are of double, in eight parts that are added in a fixed order. A folded norm sees z = x / f + layer bias, which is never
-   made: its mean and variance follow from those of x. Where processes share a batch, statistics and sums are those of all its parts. */
+/* The fast form of batch_norm, folded_batch_norm and folded_batch_norm_fake_quantize, forward and gradient: channel by channel on the
+   context's threads, whole planes at a time. Sums are of double, in eight parts that are added in a fixed order. A folded norm sees
+   z = x / f + layer bias, which is never made: its mean and variance follow from those of x. Where processes share a batch, statistics
+   and sums are those of all its parts. */
 #include <math.h>
+#include <string.h>
 
 #include "base/comm.h"
+#include "graph/fake_quantizer.h"
 #include "ops/fast.h"
 #include "ops/folded.h"
 #include "ops/layer.h"
 #include "ops/wide.h"
 
+enum { BLOCK = 4096 };
+
+/* What one channel does: y = (x - shift) * slope + rest. */
+typedef struct channel {
+  double mean, var;      /* of z, what the norm sees */
+  double shift, inverse; /* in x: where z is the mean; 1 / sqrt(var + eps) */
+  double fold, slope;    /* f (1 when not folded); dy / dx with statistics that stay */
+  float offset, factor, rest; /* y = (x - offset) * factor + rest in float32 */
+  intact_min_max range;  /* of x */
+} channel;
+
 typedef struct work {
   int64_t batch, channels, plane;
   const float *x, *dy, *weight, *bias, *mean, *var; /* weight, bias NULL: 1 and 0; mean, var: the running ones */
-  bool training, folded, divide;
-  const float *layer_bias; /* of a folded norm; NULL: 0 */
-  double eps, momentum, n;       /* n: elements per channel, over all processes */
-  double *sums, *sums_x;         /* shared batch: per channel, of x and x^2 around the mean, then of dy and dy x; NULL: not shared */
-  double *mean_x, *var_x;
+  const float *layer_bias;                          /* of a folded norm; NULL: 0 */
+  bool training, folded, divide, fakes, observes;   /* fakes: the result is clamped to low..high and fake-quantized */
+  double eps, momentum, n;                          /* n: elements per channel, over all processes */
+  double *shared, *sums, *sums_x; /* a shared batch: room; sums of dy and dy x of all parts. NULL: not shared */
+  float low, high;
+  uint32_t isa_set;
+  intact_affine affine;          /* of fakes */
+  channel *all;                  /* of fakes: the channels, made before */
+  const double *saved_mean, *saved_var; /* of x, from the forward; NULL: not there */
   float *y, *new_mean, *new_var; /* forward */
+  double *save_mean, *save_var;
   float *dx, *d_weight, *d_bias, *d_layer_bias; /* gradient; NULL: not wanted */
 } work;
-
-/* What one channel does: y = (x - shift) * factor + rest. */
-typedef struct channel {
-  double mean, var;          /* of z, what the norm sees */
-  double shift, inverse;     /* in x: where z is the mean; 1 / sqrt(var + eps) */
-  double fold, slope;        /* f (1 when not folded); dy / dx with statistics that stay */
-} channel;
 
 static const float *plane_of(const work *k, const float *values, int64_t n, int64_t c) {
   return values + (n * k->channels + c) * k->plane;
@@ -37,63 +49,50 @@ static double add_parts(const double *parts) {
   return ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
 }
 
-/* Sum of x - shift, or of its square. */
-INTACT_INLINE double sum_channel(const work *k, int64_t c, double shift, bool square) {
-  double parts[8] = {0};
-  for (int64_t n = 0; n < k->batch; n++) {
-    const float *x = plane_of(k, k->x, n, c);
-    int64_t i = 0;
-    for (; i + 8 <= k->plane; i += 8) {
-      for (int t = 0; t < 8; t++) {
-        double d = x[i + t] - shift;
-        parts[t] += square ? d * d : d;
-      }
-    }
-    for (; i < k->plane; i++) {
-      double d = x[i] - shift;
-      parts[i % 8] += square ? d * d : d;
+/* parts += x - origin, squares += its square. */
+INTACT_WIDE static void add_plane(const float *x, int64_t n, double origin, double *parts, double *squares) {
+  int64_t i = 0;
+  double p[8], s[8];
+  memcpy(p, parts, sizeof p);
+  memcpy(s, squares, sizeof s);
+  for (; i + 8 <= n; i += 8) {
+    for (int t = 0; t < 8; t++) {
+      const double d = x[i + t] - origin;
+      p[t] += d;
+      s[t] += d * d;
     }
   }
-  return add_parts(parts);
+  for (; i < n; i++) {
+    const double d = x[i] - origin;
+    p[i % 8] += d;
+    s[i % 8] += d * d;
+  }
+  memcpy(parts, p, sizeof p);
+  memcpy(squares, s, sizeof s);
 }
 
-/* Mean and variance in one pass, around the first element: sums of d and d^2, d = x - first. */
-INTACT_INLINE void moments(const work *k, int64_t c, double *mean, double *var) {
-  const double first = plane_of(k, k->x, 0, c)[0];
+/* Mean and variance of x in the channel in one pass: distances are taken from its first element, so that nothing large cancels. */
+static void batch_statistics(const work *k, int64_t c, double *mean, double *var) {
   double parts[8] = {0}, squares[8] = {0};
-  for (int64_t n = 0; n < k->batch; n++) {
-    const float *x = plane_of(k, k->x, n, c);
-    int64_t i = 0;
-    for (; i + 8 <= k->plane; i += 8) {
-      for (int t = 0; t < 8; t++) {
-        double d = x[i + t] - first;
-        parts[t] += d;
-        squares[t] += d * d;
-      }
-    }
-    for (; i < k->plane; i++) {
-      double d = x[i] - first;
-      parts[i % 8] += d;
-      squares[i % 8] += d * d;
-    }
-  }
-  const double d = add_parts(parts) / k->n, v = add_parts(squares) / k->n - d * d;
-  *mean = first + d;
-  *var = v > 0 ? v : v != v ? v : 0;
+  const double origin = plane_of(k, k->x, 0, c)[0], n = (double)(k->batch * k->plane);
+  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, origin, parts, squares);
+  const double gap = add_parts(parts) / n, var_here = add_parts(squares) / n - gap * gap;
+  *mean = origin + gap;
+  *var = var_here > 0 ? var_here : var_here < 0 ? 0 : var_here; /* NaN stays */
 }
 
-INTACT_INLINE channel channel_of(const work *k, int64_t c) {
-  const double weight = k->weight != NULL ? (double)k->weight[c] : 1;
-  channel h = {.fold = 1};
-  if (k->folded) h.fold = (double)intact__fold_factor(k->weight[c], k->var[c], k->eps, k->divide);
+static channel channel_of(const work *k, int64_t c) {
+  const double weight = k->weight != NULL ? (double)k->weight[c] : 1, beta = k->bias != NULL ? (double)k->bias[c] : 0;
   const double bias = k->layer_bias != NULL ? (double)k->layer_bias[c] : 0;
+  channel h = {.fold = 1, .range = INTACT_MIN_MAX_START};
+  if (k->folded) h.fold = (double)intact__fold_factor(k->weight[c], k->var[c], k->eps, k->divide);
   if (k->training) {
     double var;
-    if (k->mean_x != NULL) {
-      h.shift = k->mean_x[c];
-      var = k->var_x[c];
+    if (k->saved_mean != NULL) {
+      h.shift = k->saved_mean[c];
+      var = k->saved_var[c];
     } else {
-      moments(k, c, &h.shift, &var);
+      batch_statistics(k, c, &h.shift, &var);
     }
     h.mean = h.shift / h.fold + bias;
     h.var = var / (h.fold * h.fold);
@@ -106,34 +105,129 @@ INTACT_INLINE channel channel_of(const work *k, int64_t c) {
   h.slope = weight * h.inverse / h.fold;
   /* With running statistics the fold takes the norm back exactly. */
   if (k->folded && !k->training && !k->divide) h.slope = weight != 0 ? 1 : 0;
+  h.offset = (float)h.shift;
+  h.factor = (float)h.slope;
+  h.rest = (float)beta;
+  if (k->folded && !k->training) { /* one number, as convert makes the bias */
+    h.rest = (float)(beta - h.shift * h.slope);
+    h.offset = 0;
+  }
   return h;
 }
 
-INTACT_WIDE static void forward_channels(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void apply(const float *x, float *y, int64_t n, float offset, float factor, float rest) {
+  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - offset) * factor + rest;
+}
+
+static void put_statistics(const work *k, int64_t c, const channel *h) {
+  const double n = k->n;
+  if (k->new_mean != NULL) k->new_mean[c] = k->training ? intact__running(k->mean[c], h->mean, k->momentum) : k->mean[c];
+  if (k->new_var != NULL) k->new_var[c] = k->training ? intact__running(k->var[c], h->var * n / (n - 1), k->momentum) : k->var[c];
+  if (k->save_mean != NULL) k->save_mean[c] = h->shift;
+  if (k->save_var != NULL) k->save_var[c] = h->var * (h->fold * h->fold);
+}
+
+static void forward_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  double n = k->n;
   for (int64_t c = begin; c < end; c++) {
     const channel h = channel_of(k, c);
-    float shift = (float)h.shift, factor = (float)h.slope;
-    float rest = k->bias != NULL ? k->bias[c] : 0;
-    if (k->folded && !k->training) { /* one number, as convert makes the bias */
-      rest = (float)((double)rest - h.shift * h.slope);
-      shift = 0;
-    }
     for (int64_t b = 0; b < k->batch; b++) {
       const float *x = plane_of(k, k->x, b, c);
-      float *y = k->y + (x - k->x);
-      for (int64_t i = 0; i < k->plane; i++) y[i] = (x[i] - shift) * factor + rest;
+      apply(x, k->y + (x - k->x), k->plane, h.offset, h.factor, h.rest);
     }
-    if (k->new_mean != NULL) k->new_mean[c] = k->training ? intact__running(k->mean[c], h.mean, k->momentum) : k->mean[c];
-    if (k->new_var != NULL) k->new_var[c] = k->training ? intact__running(k->var[c], h.var * n / (n - 1), k->momentum) : k->var[c];
+    put_statistics(k, c, &h);
   }
 }
+
+/* ---- with fake quantization ---- */
+
+/* Statistics and the range of every channel. */
+static void observe_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  for (int64_t c = begin; c < end; c++) {
+    k->all[c] = channel_of(k, c);
+    put_statistics(k, c, &k->all[c]);
+    for (int64_t b = 0; k->observes && b < k->batch; b++)
+      intact__min_max_array(k->isa_set, plane_of(k, k->x, b, c), k->plane, &k->all[c].range);
+  }
+}
+
+static float applied(const channel *h, float x) { return (x - h->offset) * h->factor + h->rest; }
+static float clamped(const work *k, float y) { return fminf(fmaxf(y, k->low), k->high); }
+
+/* The range of the clamped results: a channel is monotone, so its ends are those of x. */
+static intact_min_max range_of(const work *k) {
+  intact_min_max all = INTACT_MIN_MAX_START;
+  for (int64_t c = 0; c < k->channels; c++) {
+    const channel *h = &k->all[c];
+    all.non_finite += h->range.non_finite;
+    if (!(h->range.low <= h->range.high)) continue;
+    const float a = clamped(k, applied(h, h->range.low)), b = clamped(k, applied(h, h->range.high));
+    if (!isfinite(a) || !isfinite(b)) {
+      all.non_finite += k->batch * k->plane;
+      continue;
+    }
+    const intact_min_max one = {fminf(a, b) + 0.0f, fmaxf(a, b) + 0.0f, 0};
+    intact__min_max_join(&all, &one);
+  }
+  return all;
+}
+
+/* z of the channels from `first` on, as many as fit a block (a part of one when a plane is larger), at element `at` of the planes: how many
+   elements that is. Planes of neighbouring channels lie one behind the other, so that small ones are worked on together. */
+static int64_t make_block(const work *k, int64_t b, int64_t *first, int64_t end, int64_t *at, float *z) {
+  const float *x = plane_of(k, k->x, b, *first) + *at;
+  int64_t n = 0;
+  while (*first < end) {
+    const int64_t left = k->plane - *at, room = BLOCK - n, take = left < room ? left : room;
+    if (take < left && n > 0) break;
+    const channel *h = &k->all[*first];
+    apply(x + n, z + n, take, h->offset, h->factor, h->rest);
+    n += take;
+    *at += take;
+    if (*at < k->plane) break;
+    *at = 0;
+    ++*first;
+  }
+  return n;
+}
+
+static void quantize_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  const intact_affine p = intact__affine_clamped(&k->affine, k->low, k->high);
+  float z[BLOCK];
+  for (int64_t b = 0; b < k->batch; b++)
+    for (int64_t c = begin, at = 0; c < end;) {
+      float *y = k->y + (plane_of(k, k->x, b, c) - k->x) + at;
+      const int64_t n = make_block(k, b, &c, end, &at, z);
+      intact__fake_quantize_array(k->isa_set, z, y, NULL, n, &p);
+    }
+}
+
+/* Where the clamp or the quantization cut, nothing flows. */
+INTACT_WIDE static void mask_clamp(const float *z, float *d, int64_t n, float low, float high) {
+  for (int64_t i = 0; i < n; i++) d[i] = z[i] > low && z[i] < high ? d[i] : 0;
+}
+
+/* dy through clamp and fake quantization, into dx. */
+static void mask_channels(const work *k, int64_t begin, int64_t end) {
+  float z[BLOCK];
+  const bool clamps = k->low > -INFINITY || k->high < INFINITY;
+  for (int64_t b = 0; b < k->batch; b++)
+    for (int64_t c = begin, at = 0; c < end;) {
+      const int64_t offset = plane_of(k, k->x, b, c) - k->x + at;
+      const int64_t n = make_block(k, b, &c, end, &at, z);
+      intact__fake_quantize_grad_array(k->isa_set, z, k->dy + offset, k->dx + offset, n, &k->affine);
+      if (clamps) mask_clamp(z, k->dx + offset, n, k->low, k->high);
+    }
+}
+
+/* ---- calls ---- */
 
 static work work_of(const intact_node *node, int n_operands, const intact_tensor *const *operands) {
   const intact_tensor *x = operands[0];
   const float *given[6] = {NULL};
-  const bool folded = node->op == &intact_op_folded_batch_norm;
+  const bool fakes = node->op == &intact_op_folded_batch_norm_fake_quantize, folded = fakes || node->op == &intact_op_folded_batch_norm;
   for (int i = 1; i < n_operands && i < 6; i++) given[i] = operands[i] != NULL ? intact__f32(operands[i]) : NULL;
   return (work){.batch = x->dims[0],
                 .channels = x->dims[1],
@@ -145,8 +239,13 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
                 .var = given[4],
                 .training = intact__attr_int(node, "training") != 0,
                 .folded = folded,
+                .fakes = fakes,
+                .observes = fakes && intact__attr_int(node, "observe") != 0,
+                .low = fakes ? (float)intact__attr_float(node, "low") : -INFINITY,
+                .high = fakes ? (float)intact__attr_float(node, "high") : INFINITY,
                 .divide = folded && intact__attr_int(node, "divide") != 0,
                 .layer_bias = given[5],
+                .isa_set = intact__isa_set(node->graph->context),
                 .n = (double)(x->dims[0] * intact__known_product(x->dims, 2, x->rank)),
                 .eps = intact__attr_float(node, "eps"),
                 .momentum = intact__attr_float(node, "momentum")};
@@ -154,66 +253,104 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
 
 /* ---- a batch that several processes share ---- */
 
-/* Mean and variance of all parts. Done before the channels are; release with unshare. */
+/* Sums of a channel's x, or of its squared distances from `mean`. */
+static double sum_of(const work *k, int64_t c, double mean, bool square) {
+  double parts[8] = {0}, squares[8] = {0};
+  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, mean, parts, squares);
+  return add_parts(square ? squares : parts);
+}
+
+/* Mean and variance of all parts (unless the forward has kept them) and n, before the channels are worked on; release with unshare. */
 static intact_status share(intact_context *context, work *k) {
   if (!k->training || intact_comm_size(context) < 2) return INTACT_OK;
   const size_t n = (size_t)k->channels;
-  double *room = intact__alloc(context, 4 * n + 1, sizeof *room);
+  double *room = intact__alloc_zeroed(context, 4 * n + 1, sizeof *room), *mean = room, *var = room + n;
   if (room == NULL) return intact__no_memory(context, 4 * n * sizeof *room);
-  k->mean_x = room;
-  k->var_x = room + n;
+  k->shared = room;
   k->sums = room + 2 * n;
   k->sums_x = room + 3 * n;
-  for (size_t c = 0; c < n; c++) k->mean_x[c] = sum_channel(k, (int64_t)c, 0, false);
-  k->mean_x[n] = k->n; /* overwritten below */
-  INTACT_TRY(intact__comm_sum_f64(context, k->mean_x, n + 1));
-  k->n = k->mean_x[n];
-  for (size_t c = 0; c < n; c++) k->mean_x[c] /= k->n;
-  for (size_t c = 0; c < n; c++) k->var_x[c] = sum_channel(k, (int64_t)c, k->mean_x[c], true);
-  INTACT_TRY(intact__comm_sum_f64(context, k->var_x, n));
-  for (size_t c = 0; c < n; c++) k->var_x[c] /= k->n;
+  const bool kept = k->saved_mean != NULL;
+  for (size_t c = 0; c < n && !kept; c++) mean[c] = sum_of(k, (int64_t)c, 0, false);
+  mean[n] = k->n; /* overwritten below */
+  INTACT_TRY(intact__comm_sum_f64(context, mean, n + 1));
+  k->n = mean[n];
+  if (kept) return INTACT_OK;
+  for (size_t c = 0; c < n; c++) mean[c] /= k->n;
+  for (size_t c = 0; c < n; c++) var[c] = sum_of(k, (int64_t)c, mean[c], true);
+  INTACT_TRY(intact__comm_sum_f64(context, var, n));
+  for (size_t c = 0; c < n; c++) var[c] /= k->n;
+  k->saved_mean = mean;
+  k->saved_var = var;
   return INTACT_OK;
 }
 
-static void unshare(intact_context *context, work *k) { intact__free(context, k->mean_x); }
+static void unshare(intact_context *context, work *k) { intact__free(context, k->shared); }
+
+/* ---- forward ---- */
 
 static int64_t grain_of(const work *k) {
   return 16384 / (k->batch * k->plane + 1) + 1;
 }
 
+static intact_status forward_fakes(const intact_call *call, work *k) {
+  intact_observation *observation = call->node->observation;
+  k->all = intact__alloc(call->context, (size_t)k->channels, sizeof *k->all);
+  if (k->all == NULL) return intact__no_memory(call->context, (size_t)k->channels * sizeof *k->all);
+  intact__parallel(call->context, k->channels, grain_of(k), observe_channels, k);
+  const intact_min_max range = range_of(k);
+  const intact_status status =
+      intact__fake_quantizer_by_range(observation, k->observes ? &range : NULL, k->channels * k->batch * k->plane, &k->affine);
+  if (status == INTACT_OK) intact__parallel(call->context, k->channels, grain_of(k), quantize_channels, k);
+  intact__free(call->context, k->all);
+  return status;
+}
+
 intact_status intact__batch_norm_fast(const intact_call *call) {
-  intact_tensor *y[3] = {NULL, NULL, NULL};
+  intact_tensor *y[5] = {NULL};
   INTACT_TRY(intact__call_begin(call, y));
   if (call->operands[0]->count == 0) return call->node->op->eval_f32(call);
   work k = work_of(call->node, call->n_operands, call->operands);
+  if (k.fakes && (call->node->observation == NULL || !intact__fake_quantizer_fuses(call->node->observation)))
+    return call->node->op->eval_f32(call);
   k.y = intact__f32(y[0]);
   k.new_mean = y[1] != NULL ? intact__f32(y[1]) : NULL;
   k.new_var = y[2] != NULL ? intact__f32(y[2]) : NULL;
-  const intact_status status = share(call->context, &k);
-  if (status == INTACT_OK) intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
+  k.save_mean = y[3] != NULL ? y[3]->data : NULL;
+  k.save_var = y[4] != NULL ? y[4]->data : NULL;
+  intact_status status = share(call->context, &k);
+  if (status == INTACT_OK && k.fakes) status = forward_fakes(call, &k);
+  if (status == INTACT_OK && !k.fakes) intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
   unshare(call->context, &k);
   return status;
 }
 
 /* ---- gradient ---- */
 
-/* Sums of dy and of dy (x - mean). */
-INTACT_INLINE void gradient_sums(const work *k, int64_t c, double mean, double *sum, double *sum_x) {
-  double parts[8] = {0}, parts_x[8] = {0};
-  for (int64_t n = 0; n < k->batch; n++) {
-    const float *x = plane_of(k, k->x, n, c), *dy = plane_of(k, k->dy, n, c);
-    int64_t i = 0;
-    for (; i + 8 <= k->plane; i += 8) {
-      for (int t = 0; t < 8; t++) {
-        parts[t] += dy[i + t];
-        parts_x[t] += dy[i + t] * (x[i + t] - mean);
-      }
-    }
-    for (; i < k->plane; i++) {
-      parts[i % 8] += dy[i];
-      parts_x[i % 8] += dy[i] * (x[i] - mean);
+INTACT_WIDE static void add_products(const float *x, const float *dy, int64_t n, double mean, double *parts, double *parts_x) {
+  double p[8], s[8];
+  memcpy(p, parts, sizeof p);
+  memcpy(s, parts_x, sizeof s);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int t = 0; t < 8; t++) {
+      p[t] += dy[i + t];
+      s[t] += dy[i + t] * (x[i + t] - mean);
     }
   }
+  for (; i < n; i++) {
+    p[i % 8] += dy[i];
+    s[i % 8] += dy[i] * (x[i] - mean);
+  }
+  memcpy(parts, p, sizeof p);
+  memcpy(parts_x, s, sizeof s);
+}
+
+/* Sums of dy and of dy (x - shift). */
+static void gradient_sums(const work *k, int64_t c, const channel *h, double *sum, double *sum_x) {
+  double parts[8] = {0}, parts_x[8] = {0};
+  const float *dy = k->fakes ? k->dx : k->dy;
+  for (int64_t b = 0; b < k->batch; b++)
+    add_products(plane_of(k, k->x, b, c), plane_of(k, dy, b, c), k->plane, h->shift, parts, parts_x);
   *sum = add_parts(parts);
   *sum_x = add_parts(parts_x);
 }
@@ -221,7 +358,7 @@ INTACT_INLINE void gradient_sums(const work *k, int64_t c, double mean, double *
 /* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
    vanish but for what eps leaves of them. */
 static void parameter_gradients(const work *k, int64_t c, const channel *h, double sum, double sum_x) {
-  const double n = k->n, sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
+  const double sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
   double d_weight = sum_h, d_layer_bias = k->training ? 0 : sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
   if (k->folded && (k->weight[c] != 0 || k->divide)) {
     const double g = (double)k->weight[c] * h->inverse;
@@ -231,16 +368,32 @@ static void parameter_gradients(const work *k, int64_t c, const channel *h, doub
   }
   if (k->d_weight != NULL) k->d_weight[c] = (float)d_weight;
   if (k->d_bias != NULL) k->d_bias[c] = (float)sum;
-  if (k->d_layer_bias != NULL) k->d_layer_bias[c] = n > 0 ? (float)d_layer_bias : 0;
+  if (k->d_layer_bias != NULL) k->d_layer_bias[c] = (float)d_layer_bias;
 }
 
-INTACT_WIDE static void gradient_channels(void *user, int64_t begin, int64_t end) {
+INTACT_WIDE static void pull_back(const float *x, const float *dy, float *dx, int64_t n, float mean_dy, float shift, float slope, float factor) {
+  for (int64_t i = 0; i < n; i++) dx[i] = (dy[i] - mean_dy - (x[i] - shift) * slope) * factor;
+}
+
+/* The same where dx holds dy. */
+INTACT_WIDE static void pull_back_here(const float *x, float *dx, int64_t n, float mean_dy, float shift, float slope, float factor) {
+  for (int64_t i = 0; i < n; i++) dx[i] = (dx[i] - mean_dy - (x[i] - shift) * slope) * factor;
+}
+
+static void mask_piece(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  double n = k->n;
+  for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
+  mask_channels(k, begin, end);
+}
+
+static void gradient_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  if (k->fakes && k->sums == NULL) mask_piece(user, begin, end);
+  const float *dy = k->fakes ? k->dx : k->dy;
   for (int64_t c = begin; c < end; c++) {
-    const channel h = channel_of(k, c);
+    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
     double sum, sum_x;
-    gradient_sums(k, c, h.shift, &sum, &sum_x);
+    gradient_sums(k, c, &h, &sum, &sum_x);
     parameter_gradients(k, c, &h, sum, sum_x); /* of this process's part: the parts' gradients are added later */
     if (k->dx == NULL) continue;
     if (k->sums != NULL) {
@@ -248,14 +401,27 @@ INTACT_WIDE static void gradient_channels(void *user, int64_t begin, int64_t end
       sum_x = k->sums_x[c];
     }
     const double in_x = h.inverse / h.fold;
-    float factor = (float)h.slope, shift = (float)h.shift;
-    float mean_dy = k->training ? (float)(sum / n) : 0, slope = k->training ? (float)(sum_x / n * in_x * in_x) : 0;
+    const float mean_dy = k->training ? (float)(sum / k->n) : 0, slope = k->training ? (float)(sum_x / k->n * in_x * in_x) : 0;
     for (int64_t b = 0; b < k->batch; b++) {
-      const float *x = plane_of(k, k->x, b, c), *dy = plane_of(k, k->dy, b, c);
+      const float *x = plane_of(k, k->x, b, c);
       float *dx = k->dx + (x - k->x);
-      for (int64_t i = 0; i < k->plane; i++) dx[i] = (dy[i] - mean_dy - (x[i] - shift) * slope) * factor;
+      if (dy == k->dx)
+        pull_back_here(x, dx, k->plane, mean_dy, (float)h.shift, slope, h.factor);
+      else
+        pull_back(x, plane_of(k, dy, b, c), dx, k->plane, mean_dy, (float)h.shift, slope, h.factor);
     }
   }
+}
+
+/* The sums of all parts of a shared batch. */
+static intact_status share_sums(intact_context *context, work *k) {
+  if (k->sums == NULL) return INTACT_OK;
+  if (k->fakes) intact__parallel(context, k->channels, grain_of(k), mask_piece, k);
+  for (int64_t c = 0; c < k->channels; c++) {
+    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
+    gradient_sums(k, c, &h, &k->sums[c], &k->sums_x[c]);
+  }
+  return intact__comm_sum_f64(context, k->sums, 2 * (size_t)k->channels);
 }
 
 static intact_status wanted(intact_grad *grad, int operand, float **values) {
@@ -271,17 +437,27 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   if (grad->d_results[0] == NULL) return INTACT_OK;
   if (grad->operands[0]->count == 0) return grad->node->op->grad(grad);
   work k = work_of(grad->node, grad->n_operands, grad->operands);
+  if (k.fakes) {
+    if (grad->node->observation == NULL || !intact__fake_quantizer_fuses(grad->node->observation)) return grad->node->op->grad(grad);
+    k.affine = intact__fake_quantizer_affine(grad->node->observation);
+  }
   k.dy = intact__f32(grad->d_results[0]);
+  if (grad->n_results > 4) {
+    k.saved_mean = grad->results[3]->data;
+    k.saved_var = grad->results[4]->data;
+  }
   INTACT_TRY(wanted(grad, 0, &k.dx));
   INTACT_TRY(wanted(grad, 1, &k.d_weight));
   INTACT_TRY(wanted(grad, 2, &k.d_bias));
   if (k.folded) INTACT_TRY(wanted(grad, 5, &k.d_layer_bias));
-  intact_status status = share(grad->context, &k);
-  if (status == INTACT_OK && k.sums != NULL) {
-    for (int64_t c = 0; c < k.channels; c++) gradient_sums(&k, c, k.mean_x[c], &k.sums[c], &k.sums_x[c]);
-    status = intact__comm_sum_f64(grad->context, k.sums, 2 * (size_t)k.channels);
-  }
+  float *room = k.fakes && k.dx == NULL ? intact__alloc(grad->context, (size_t)grad->operands[0]->count, sizeof *room) : NULL;
+  if (k.fakes) k.all = intact__alloc(grad->context, (size_t)k.channels, sizeof *k.all);
+  if (room != NULL) k.dx = room;
+  intact_status status = k.fakes && (k.dx == NULL || k.all == NULL) ? intact__no_memory(grad->context, 0) : share(grad->context, &k);
+  if (status == INTACT_OK) status = share_sums(grad->context, &k);
   if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
   unshare(grad->context, &k);
+  intact__free(grad->context, k.all);
+  intact__free(grad->context, room);
   return status;
 }

@@ -4,6 +4,9 @@
    quantization of the scaled weights and the layer, which then sees the weights that the converted network has. */
 #include "ops/folded.h"
 
+#include <string.h>
+
+#include "graph/fake_quantizer.h"
 #include "ops/fast.h"
 #include "ops/layer.h"
 
@@ -112,6 +115,7 @@ static intact_status infer_folded(intact_infer *infer) {
   intact__layer_like(infer, 0, 0);
   intact__layer_like(infer, 1, 3);
   intact__layer_like(infer, 2, 4);
+  for (int i = 3; i < 5; i++) intact__layer_result(infer, i, INTACT_F64, node->operands[i]->rank, node->operands[i]->dims);
   if (x->rank < 0) return INTACT_OK;
   for (int i = 1; i < node->n_operands; i++) {
     const intact_value *v = node->operands[i];
@@ -153,7 +157,7 @@ static folded_channel channel_of(const intact_node *node, int n_operands, const 
 }
 
 static intact_status eval_folded(const intact_call *call) {
-  intact_tensor *y[3] = {NULL, NULL, NULL};
+  intact_tensor *y[5] = {NULL};
   INTACT_TRY(intact__call_begin(call, y));
   const intact_tensor *x = call->operands[0];
   const int64_t plane = intact__known_product(x->dims, 2, x->rank), n = x->dims[0] * plane;
@@ -173,6 +177,8 @@ static intact_status eval_folded(const intact_call *call) {
       const double seen = k ? f.var * (double)n / (double)(n - 1) : f.mean;
       intact__f32(y[1 + k])[c] = training ? intact__running(old, seen, momentum) : old;
     }
+    if (call->n_results > 3) intact__tensor_set_f64(y[3], c, (f.mean - f.layer_bias) * f.factor);
+    if (call->n_results > 4) intact__tensor_set_f64(y[4], c, f.var * f.factor * f.factor);
   }
   return INTACT_OK;
 }
@@ -233,7 +239,7 @@ const intact_op intact_op_folded_batch_norm = {
     .name = "folded_batch_norm",
     .doc = "batch_norm of x / f + layer_bias, f = weight / sqrt(running_var + eps) per channel: of a layer whose weights fold_weight made.",
     .schema = {.n_results = -1,
-               .results = (const char *const[]){"y", "running_mean_out", "running_var_out"},
+               .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},
                INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},
                                {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},
                                {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
@@ -242,6 +248,87 @@ const intact_op intact_op_folded_batch_norm = {
     .infer = infer_folded,
     .eval_f32 = eval_folded,
     .grad = grad_folded,
+    .eval_fast = INTACT_FAST(intact__batch_norm_fast),
+    .grad_fast = INTACT_FAST(intact__batch_norm_grad_fast),
+    .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},
+};
+
+/* ---- folded_batch_norm_fake_quantize: the norm, a clamp and the fake quantization of its node's observation in one ---- */
+
+static intact_status check_fake(intact_context *context, const intact_node *node) {
+  if (node->observation == NULL || node->observation->fake == NULL)
+    INTACT_FAIL(context, WRONG_USE, node->name, "%s '%s' has no fake quantizer; only a graph in training makes such nodes", node->op->name,
+                node->name);
+  return INTACT_OK;
+}
+
+static void clamp_all(const intact_node *node, intact_tensor *z) {
+  const float low = (float)intact__attr_float(node, "low"), high = (float)intact__attr_float(node, "high");
+  for (int64_t i = 0; i < z->count; i++) intact__f32(z)[i] = fminf(fmaxf(intact__f32(z)[i], low), high);
+}
+
+static intact_status eval_folded_fake(const intact_call *call) {
+  intact_tensor *q = NULL;
+  INTACT_TRY(check_fake(call->context, call->node));
+  INTACT_TRY(eval_folded(call));
+  intact_tensor *z = call->results[0];
+  clamp_all(call->node, z);
+  if (intact__attr_int(call->node, "observe")) INTACT_TRY(intact__observation_update(call->node->observation, z));
+  INTACT_TRY(intact__fake_quantizer_forward(call->node->observation, z, false, &q));
+  memcpy(z->data, q->data, intact_tensor_bytes(z));
+  intact_tensor_destroy(q);
+  return INTACT_OK;
+}
+
+/* The norm's result before the clamp. */
+static void recompute(const intact_grad *grad, float *z) {
+  const intact_tensor *x = grad->operands[0];
+  const int64_t plane = intact__known_product(x->dims, 2, x->rank);
+  const double eps = intact__attr_float(grad->node, "eps");
+  for (int64_t c = 0; c < x->dims[1]; c++) {
+    const folded_channel f = channel_of(grad->node, grad->n_operands, grad->operands, c);
+    for (int64_t b = 0; b < x->dims[0]; b++)
+      for (int64_t i = (b * x->dims[1] + c) * plane; i < (b * x->dims[1] + c + 1) * plane; i++) {
+        const double v = (double)intact__f32(x)[i] / f.factor + f.layer_bias;
+        z[i] = (float)((v - f.mean) / sqrt(f.var + eps) * (double)intact__f32(grad->operands[1])[c] + (double)intact__f32(grad->operands[2])[c]);
+      }
+  }
+}
+
+static intact_status grad_folded_fake(intact_grad *grad) {
+  const intact_tensor *x = grad->operands[0], *none[5] = {NULL};
+  const float low = (float)intact__attr_float(grad->node, "low"), high = (float)intact__attr_float(grad->node, "high");
+  intact_tensor *z, *dz = NULL;
+  if (!grad->d_results[0]) return INTACT_OK;
+  INTACT_TRY(check_fake(grad->context, grad->node));
+  INTACT_TRY(intact__tensor_create_raw(grad->context, INTACT_F32, x->rank, x->dims, &z));
+  recompute(grad, intact__f32(z));
+  intact_status status = intact__fake_quantizer_backward(grad->node->observation, z, grad->d_results[0], false, &dz, NULL, NULL);
+  for (int64_t i = 0; status == INTACT_OK && i < z->count; i++)
+    if (!(intact__f32(z)[i] > low && intact__f32(z)[i] < high)) intact__f32(dz)[i] = 0;
+  intact_tensor_destroy(z);
+  intact_grad inner = *grad;
+  none[0] = dz;
+  inner.d_results = none;
+  if (status == INTACT_OK) status = grad_folded(&inner);
+  intact_tensor_destroy(dz);
+  return status;
+}
+
+const intact_op intact_op_folded_batch_norm_fake_quantize = {
+    .name = "folded_batch_norm_fake_quantize",
+    .doc = "fake_quantize of folded_batch_norm clamped to low..high: how a graph in training runs the three nodes.",
+    .schema = {.n_results = -1,
+               .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},
+               INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},
+                               {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},
+                               {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+               INTACT_ATTRS(INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1), INTACT_FLOAT_ATTR("eps", 1e-5),
+                            INTACT_BOOL_ATTR("divide", 0), INTACT_BOOL_ATTR("observe", 0), INTACT_FLOAT_ATTR("low", -INFINITY),
+                            INTACT_FLOAT_ATTR("high", INFINITY))},
+    .infer = infer_folded,
+    .eval_f32 = eval_folded_fake,
+    .grad = grad_folded_fake,
     .eval_fast = INTACT_FAST(intact__batch_norm_fast),
     .grad_fast = INTACT_FAST(intact__batch_norm_grad_fast),
     .quant = {.result = INTACT_RESULT_NONE, .no_quantize = true},

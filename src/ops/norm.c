@@ -56,6 +56,7 @@ static intact_status infer_batch_norm(intact_infer *infer) {
     intact__layer_like(infer, 1, 3);
     intact__layer_like(infer, 2, 4);
   }
+  for (int i = 3; i < 5; i++) intact__layer_result(infer, i, INTACT_F64, 1, &channels);
   return INTACT_OK;
 }
 
@@ -192,13 +193,14 @@ static void update_running(const intact_call *call, const sets *s, intact_tensor
     double new_values[2] = {mean, var * n / (n - 1)};
     for (int i = 0; i < 2 && i + 1 < call->n_results; i++) {
       float old = intact__operand_f32(call, 3 + i)[set];
+      if (i + 3 < call->n_results) intact__tensor_set_f64(results[3 + i], set, i ? var : mean);
       intact__f32(results[1 + i])[set] = training ? intact__running(old, new_values[i], momentum) : old;
     }
   }
 }
 
 static intact_status eval_norm(const intact_call *call) {
-  intact_tensor *y[3] = {NULL, NULL, NULL};
+  intact_tensor *y[5] = {NULL};
   INTACT_TRY(intact__call_begin(call, y));
   const float *x = intact__operand_f32(call, 0), *weight = intact__operand_f32(call, 1),
               *bias = intact__operand_f32(call, 2);
@@ -296,14 +298,15 @@ static intact_status grad_norm(intact_grad *grad) {
   .infer = infer_function, .eval_f32 = eval_norm, .grad = grad_norm, \
   .quant = {.result = INTACT_RESULT_OWN, .may_fuse_clamp = true}
 
-/* One result, or with the new running statistics three. */
+/* One result; with the new running statistics three; with mean and variance of the batch in float64, which the gradient then need not
+   compute again, five. */
 const intact_op intact_op_batch_norm = {
     .name = "batch_norm",
     .doc =
         "(x - mean) / sqrt(var + eps) * weight + bias per channel; mean and var are of the batch (training) or running "
         "ones.",
     .schema = {.n_results = -1,
-               .results = (const char *const[]){"y", "running_mean_out", "running_var_out"},
+               .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},
                INTACT_OPERANDS(AFFINE_OPERANDS, {"running_mean", INTACT_ROLE_NONE, INTACT_OPTIONAL},
                                {"running_var", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
                INTACT_ATTRS(INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantize, dequantize and requantize by the qparams that values carry; observe. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/fake_quantizer.h"
@@ -168,10 +169,20 @@ static intact_status check_fake(intact_context *context, const intact_node *node
   return INTACT_OK;
 }
 
-/* Statistics were taken before, when the graph is run with observing. */
+static bool is_clamped(const intact_node *node) {
+  return intact__attr_float(node, "low") > (double)-INFINITY || intact__attr_float(node, "high") < (double)INFINITY;
+}
+
+/* Statistics were taken before, when the graph is run with observing; those of a clamped x are taken here. */
 static intact_status eval_fake(const intact_call *call) {
+  const intact_node *node = call->node;
   intact_tensor *y;
-  INTACT_TRY(check_fake(call->context, call->node));
+  INTACT_TRY(check_fake(call->context, node));
+  if (is_clamped(node)) {
+    INTACT_TRY(intact__fake_quantizer_forward_clamped(node->observation, call->operands[0], (float)intact__attr_float(node, "low"),
+                                                      (float)intact__attr_float(node, "high"), intact__attr_int(node, "observe_clamped"), &y));
+    return intact__give_result(call, 0, INTACT_F32, y);
+  }
   INTACT_TRY(intact__fake_quantizer_forward(call->node->observation, call->operands[0], false, &y));
   return intact__give_result(call, 0, y->dtype, y);
 }
@@ -180,6 +191,11 @@ static intact_status grad_fake(intact_grad *grad) {
   if (!grad->d_results[0]) return INTACT_OK;
   intact_tensor *d[3] = {NULL, NULL, NULL}, *out;
   INTACT_TRY(check_fake(grad->context, grad->node));
+  if (is_clamped(grad->node))
+    return intact__fake_quantizer_backward_clamped(grad->node->observation, grad->operands[0], grad->d_results[0],
+                                                   (float)intact__attr_float(grad->node, "low"),
+                                                   (float)intact__attr_float(grad->node, "high"),
+                                                   &grad->d_operands[0]);
   INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0],
                                              grad->may_overwrite && intact__tensor_is_sole(grad->d_results[0]), &d[0], &d[1], &d[2]));
   intact_status status = INTACT_OK;
@@ -200,11 +216,15 @@ static intact_status grad_fake(intact_grad *grad) {
 
 const intact_op intact_op_fake_quantize = {
     .name = "fake_quantize",
-    .doc = "y = dequantize(quantize(x)) with qparams that the node's observation observes (here, with observe), learns or keeps; scale "
+    .doc = "y = dequantize(quantize(min(max(x, low), high))) with qparams that the node's observation observes (here, with observe), learns or keeps; scale "
            "and zero_point: trained constants that it shares.",
     .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"scale", INTACT_ROLE_NONE, INTACT_OPTIONAL},
                                {"zero_point", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_RESULTS("y"), INTACT_ATTRS({.name = "observe", .type = INTACT_ATTR_BOOL, .i = 1})},
+               INTACT_RESULTS("y"),
+               INTACT_ATTRS({.name = "observe", .type = INTACT_ATTR_BOOL, .i = 1},
+                            {.name = "low", .type = INTACT_ATTR_FLOAT, .f = -INFINITY},
+                            {.name = "high", .type = INTACT_ATTR_FLOAT, .f = INFINITY},
+                            {.name = "observe_clamped", .type = INTACT_ATTR_BOOL})},
     .infer = infer_observe,
     .eval_f32 = eval_fake,
     .grad = grad_fake,

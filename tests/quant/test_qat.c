@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantization-aware training of graphs: what is inserted, what is trained, and that this is what converts. */
 #include "intact/qat.h"
+#include "autograd/trainable.h"
 #include "graph/fake_quantizer.h"
 #include "support/lab.h"
 
@@ -124,9 +125,147 @@ static void test_rows(void **state) {
   train_and_convert(&options, INTACT_QAT_LEARN);
 }
 
+/* ---- chains: what runs as one gives what the nodes give ---- */
+
+static void forward_backward(lab *l, bool unfused, intact_variable *x, intact_variable **y, intact_trainable **t) {
+  assert_ok(context, intact_trainable_create(l->graph, t));
+  (*t)->unfused = unfused;
+  intact_variable_clear_gradient(x);
+  *y = forward(*t, x);
+  intact_variable *square, *loss;
+  assert_ok(context, intact_variable_call(context, "mul", NULL, 2, (intact_variable *const[]){*y, *y}, 1, &square));
+  assert_ok(context, intact_variable_call(context, "sum", NULL, 1, &square, 1, &loss));
+  assert_ok(context, intact_variable_backward(loss, NULL, false));
+  intact_variable_release(square);
+  intact_variable_release(loss);
+}
+
+static void assert_close(const intact_tensor *a, const intact_tensor *b) {
+  double most = 0;
+  for (int64_t i = 0; i < a->count; i++) most = fmax(most, fabs((double)intact__f32(a)[i]));
+  assert_true(largest_gap(a, b) <= 1e-5 * most + 1e-7);
+}
+
+static void compare_chains(const char *fake, bool frozen) {
+  lab a = network(), b = network();
+  intact_qat_options options = intact_qat_default_options();
+  options.fake_quantizer = fake;
+  intact_variable *x = variable_of(lab_random(&a, -1, 1, LAB_DIMS(5, 2, 6, 6))), *y[2];
+  assert_ok(context, intact_variable_set_requires_grad(x, true));
+  intact_trainable *t[2];
+  intact_tensor *dx[2];
+  lab *labs[2] = {&a, &b};
+  for (int k = 0; k < 2; k++) {
+    assert_ok(context, intact_prepare_qat(labs[k]->graph, &options));
+    forward_backward(labs[k], k == 1, x, &y[k], &t[k]); /* observes, so that there is something to freeze */
+    intact_variable_release(y[k]);
+    intact_trainable_destroy(t[k]);
+    if (frozen) assert_ok(context, intact_qat_set_mode(labs[k]->graph, 3, INTACT_QAT_FROZEN));
+    forward_backward(labs[k], k == 1, x, &y[k], &t[k]);
+    assert_ok(context, intact_tensor_copy(intact_variable_gradient(x), &dx[k]));
+  }
+  assert_int_equal(t[0]->n_chains, 2);
+  assert_close(intact_variable_tensor(y[0]), intact_variable_tensor(y[1]));
+  assert_close(dx[0], dx[1]);
+  for (int i = 0; i < intact_trainable_count(t[0]); i++)
+    assert_close(intact_variable_gradient(intact_trainable_parameter(t[0], i)), intact_variable_gradient(intact_trainable_parameter(t[1], i)));
+  for (int k = 0; k < 2; k++) {
+    intact_tensor_destroy(dx[k]);
+    intact_variable_release(y[k]);
+    intact_trainable_destroy(t[k]);
+    intact_graph_destroy(labs[k]->graph);
+  }
+  intact_variable_release(x);
+}
+
+static void test_chains(void **state) {
+  (void)state;
+  compare_chains("fused", false);
+  compare_chains("straight_through", false);
+  compare_chains("fused", true);
+}
+
+/* PyTorch 85744: a norm weight of 0 leaves everything finite, and what is trained is what converts: that channel is beta. */
+static void test_zero_norm_weight(void **state) {
+  (void)state;
+  lab l = network();
+  intact__f32(lab_find(l.graph, "norm1")->operands[1]->constant)[2] = 0;
+  assert_ok(context, intact_prepare_qat(l.graph, NULL));
+  intact_trainable *t;
+  assert_ok(context, intact_trainable_create(l.graph, &t));
+  intact_variable *x = variable_of(lab_random(&l, -1, 1, LAB_DIMS(8, 2, 6, 6))), *target = variable_of(lab_random(&l, -1, 1, LAB_DIMS(8, 3)));
+  for (int i = 0; i < 3; i++) assert_true(isfinite(step(t, x, target, i < 2 ? 0.0f : 0.05f)));
+  for (int i = 0; i < intact_trainable_count(t); i++) {
+    const intact_tensor *p = intact_variable_tensor(intact_trainable_parameter(t, i));
+    for (int64_t k = 0; k < p->count; k++) assert_true(isfinite(intact__f32(p)[k]));
+  }
+  intact_variable_release(x);
+  intact_variable_release(target);
+  intact_trainable_destroy(t);
+  intact_graph_destroy(l.graph);
+}
+
+/* torchao 2138: an epoch of observing with fake quantization off. The fused kind keeps the scale it was trained with; where the scale
+   has moved on, convert says so. */
+static void test_observed_while_off(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    lab l = network();
+    intact_qat_options options = intact_qat_default_options();
+    options.fake_quantizer = k ? "straight_through" : "fused";
+    assert_ok(context, intact_prepare_qat(l.graph, &options));
+    intact_trainable *t;
+    assert_ok(context, intact_trainable_create(l.graph, &t));
+    intact_variable *x = variable_of(lab_random(&l, -1, 1, LAB_DIMS(8, 2, 6, 6)));
+    intact_variable_release(forward(t, x));
+    const intact_observation *o = lab_find(l.graph, "x_fake_quantize")->observation;
+    const float used = intact__f32(o->fake->scale)[0];
+    assert_ok(context, intact_qat_set_mode(l.graph, 3, INTACT_QAT_OBSERVE));
+    for (int64_t i = 0; i < 8 * 72; i++) intact__f32(intact_variable_tensor(x))[i] *= 50;
+    intact_variable_release(forward(t, x));
+    assert_true(o->fake->stale);
+    if (k == 0) assert_true(intact__f32(o->fake->scale)[0] == used);
+    intact_variable_release(x);
+    intact_trainable_destroy(t);
+    assert_ok(context, intact_convert(l.graph));
+    if (k == 0) assert_true(lab_operand_qparams(lab_find(l.graph, "conv1"), 0)->scale[0] == used);
+    intact_graph_destroy(l.graph);
+  }
+}
+
+/* torchao 3917: linear -> batch norm becomes one layer before anything is observed. */
+static void test_linear_norm(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *y = norm(&l, "norm", lab_linear(&l, "fc", lab_input(&l, "x", LAB_DIMS(1, 8)), 4));
+  lab_outputs(&l, 1, &y);
+  intact_tensor *x = lab_random(&l, -1, 1, LAB_DIMS(32, 8)), *exact = lab_run(l.graph, x);
+  assert_ok(context, intact_prepare_qat(l.graph, NULL));
+  assert_int_equal(lab_count(l.graph, "folded_batch_norm"), 1);
+  assert_int_equal(lab_count(l.graph, "fake_quantize"), 3); /* x, the folded weight, the norm's result */
+  intact_trainable *t;
+  intact_variable *v, *simulated;
+  assert_ok(context, intact_variable_create(x, false, &v));
+  assert_ok(context, intact_trainable_create(l.graph, &t));
+  intact_trainable_freeze_batch_norm(t, true);
+  simulated = forward(t, v);
+  intact_trainable_destroy(t);
+  assert_ok(context, intact_convert(l.graph));
+  intact_tensor *qdq = lab_run(l.graph, x);
+  assert_true(lab_sqnr(exact, intact_variable_tensor(simulated)) > 35);
+  assert_true(largest_gap(qdq, intact_variable_tensor(simulated)) == 0);
+  intact_variable_release(v);
+  intact_variable_release(simulated);
+  intact_tensor_destroy(x);
+  intact_tensor_destroy(exact);
+  intact_tensor_destroy(qdq);
+  intact_graph_destroy(l.graph);
+}
+
 int main(void) {
   context = test_context(2);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_chains), cmocka_unit_test(test_zero_norm_weight),
+                                     cmocka_unit_test(test_observed_while_off), cmocka_unit_test(test_linear_norm)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
   return failed;

@@ -88,6 +88,17 @@ static intact_status update(intact_context *context, void *state, const intact_t
   return status;
 }
 
+static intact_status update_range(intact_context *context, void *state, const intact_min_max *batch, int64_t count) {
+  min_max_state *s = state;
+  intact_min_max all = *batch;
+  if (count == 0) return INTACT_OK;
+  s->base.counts.batches++;
+  s->base.counts.values += count;
+  INTACT_TRY(share(context, &all, 1));
+  intact__observer_take(&s->base, 0, &all, s->averaging, s->constant);
+  return INTACT_OK;
+}
+
 static intact_status merge(intact_context *context, void *state, const void *other) {
   min_max_state *s = state;
   const min_max_state *o = other;
@@ -115,6 +126,7 @@ static intact_status load(intact_context *context, void *state, const char *pref
                                                       .create = create_##row_name,                                    \
                                                       .destroy = destroy,                                             \
                                                       .update = update,                                               \
+                                                      .update_range = channels ? NULL : update_range,                 \
                                                       .merge = merge,                                                 \
                                                       .range = intact__observer_range,                                \
                                                       .qparams = intact__observer_qparams,                            \

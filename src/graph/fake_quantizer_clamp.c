@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fake quantization of a clamped tensor in one go: y = fake_quantize(min(max(x, low), high)). */
+#include <math.h>
+
+#include "graph/fake_quantizer.h"
+
+enum { PIECE = 1 << 14, CHUNK = 1 << 10, MAX_THREADS = 64 };
+
+typedef struct clamp_job {
+  uint32_t isa_set;
+  const float *x, *dy;
+  float *to;
+  float low, high;
+  intact_affine affine;
+  intact_min_max ranges[MAX_THREADS];
+} clamp_job;
+
+static void range_piece(void *user, int64_t begin, int64_t end) {
+  clamp_job *job = user;
+  intact__min_max_array(job->isa_set, job->x + begin, end - begin, &job->ranges[intact__thread_index()]);
+}
+
+static void forward_piece(void *user, int64_t begin, int64_t end) {
+  const clamp_job *job = user;
+  intact__fake_quantize_array(job->isa_set, job->x + begin, job->to + begin, NULL, end - begin, &job->affine);
+}
+
+static void backward_piece(void *user, int64_t begin, int64_t end) {
+  const clamp_job *job = user;
+  for (int64_t i = begin; i < end; i += CHUNK) {
+    const int64_t n = end - i < CHUNK ? end - i : CHUNK;
+    const float *x = job->x + i;
+    float *to = job->to + i;
+    intact__fake_quantize_grad_array(job->isa_set, x, job->dy + i, to, n, &job->affine);
+    for (int64_t k = 0; k < n; k++) to[k] = x[k] > job->low && x[k] < job->high ? to[k] : 0;
+  }
+}
+
+static clamp_job job_of(const intact_tensor *x, float low, float high) {
+  clamp_job job = {.isa_set = intact__isa_set(x->context), .x = x->data, .low = low, .high = high};
+  for (int i = 0; i < MAX_THREADS; i++) job.ranges[i] = (intact_min_max)INTACT_MIN_MAX_START;
+  return job;
+}
+
+static float bound(float v, float low, float high) { return fminf(fmaxf(v, low), high) + 0.0f; }
+
+intact_affine intact__affine_clamped(const intact_affine *affine, float low, float high) {
+  intact_affine clamped = *affine;
+  clamped.low = intact__quantize_one(low, affine);
+  clamped.high = intact__quantize_one(high, affine);
+  return clamped;
+}
+
+intact_status intact__fake_quantizer_forward_clamped(intact_observation *observation, const intact_tensor *x, float low, float high,
+                                                     bool observe, intact_tensor **y) {
+  clamp_job job = job_of(x, low, high);
+  intact_min_max range = INTACT_MIN_MAX_START;
+  observe = observe && !observation->frozen;
+  if (observe && intact_context_threads(x->context) <= MAX_THREADS) intact__parallel(x->context, x->count, PIECE, range_piece, &job);
+  if (observe && intact_context_threads(x->context) > MAX_THREADS) range_piece(&job, 0, x->count);
+  for (int i = 0; i < MAX_THREADS; i++) intact__min_max_join(&range, &job.ranges[i]);
+  if (range.low <= range.high) {
+    range.low = bound(range.low, low, high);
+    range.high = bound(range.high, low, high);
+  }
+  INTACT_TRY(intact__fake_quantizer_by_range(observation, observe ? &range : NULL, x->count, &job.affine));
+  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, y));
+  job.affine = intact__affine_clamped(&job.affine, low, high);
+  job.to = (*y)->data;
+  intact__parallel(x->context, x->count, PIECE, forward_piece, &job);
+  return INTACT_OK;
+}
+
+intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
+                                                      float low, float high, intact_tensor **dx) {
+  clamp_job job = job_of(x, low, high);
+  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, dx));
+  job.affine = intact__fake_quantizer_affine(observation);
+  job.dy = dy->data;
+  job.to = (*dx)->data;
+  intact__parallel(x->context, x->count, PIECE, backward_piece, &job);
+  return INTACT_OK;
+}
