@@ -262,10 +262,177 @@ static void test_linear_norm(void **state) {
   intact_graph_destroy(l.graph);
 }
 
+/* ---- widths, schedules, learned scales ---- */
+
+static const intact_qparams *weight_of(const intact_graph *graph, const char *node) { return lab_operand_qparams(lab_find(graph, node), 1); }
+
+static void trained_once(lab *l, const intact_qat_options *options, int steps, float rate) {
+  assert_ok(context, intact_prepare_qat(l->graph, options));
+  intact_trainable *t;
+  assert_ok(context, intact_trainable_create(l->graph, &t));
+  intact_variable *x = variable_of(lab_random(l, -1, 1, LAB_DIMS(8, 2, 6, 6))), *target = variable_of(lab_random(l, -1, 1, LAB_DIMS(8, 3)));
+  const intact_qat_schedule schedule = {.fake_quantize_at = 1, .freeze_observers_at = 3, .learn_at = 3, .freeze_batch_norm_at = 4};
+  for (int i = 0; i < steps; i++) {
+    assert_ok(context, intact_qat_apply_schedule(l->graph, t, &schedule, i));
+    assert_true(isfinite(step(t, x, target, rate)));
+  }
+  intact_variable_release(x);
+  intact_variable_release(target);
+  intact_trainable_destroy(t);
+}
+
+/* Layer by layer other widths: the integers stay within them, also after learning. */
+static void test_widths(void **state) {
+  (void)state;
+  static const char *const rows[] = {"fused", "lsq"};
+  const intact_qat_bits bits[] = {{"conv2", 3, 2}, {"f*", 0, 4}};
+  for (int k = 0; k < 2; k++) {
+    lab l = network();
+    intact_qat_options options = intact_qat_default_options();
+    options.fake_quantizer = options.weight_fake_quantizer = rows[k];
+    options.weight_bits = 6;
+    options.n_bits = 2;
+    options.bits = bits;
+    trained_once(&l, &options, 6, 0.02f);
+    assert_ok(context, intact_convert(l.graph));
+    assert_int_equal(weight_of(l.graph, "conv1")->quant_max, 31);
+    assert_int_equal(weight_of(l.graph, "conv2")->quant_max, 1);
+    assert_int_equal(weight_of(l.graph, "conv2")->quant_min, -1);
+    assert_int_equal(weight_of(l.graph, "fc")->quant_max, 7);
+    assert_int_equal(lab_operand_qparams(lab_find(l.graph, "conv2"), 0)->quant_max, 7);
+    assert_int_equal(lab_operand_qparams(lab_find(l.graph, "fc"), 0)->quant_max, 255);
+    const intact_tensor *codes = lab_find(l.graph, "conv2")->operands[1]->producer->operands[0]->constant;
+    for (int64_t i = 0; i < codes->count; i++) assert_in_range(intact__tensor_get_s64(codes, i) + 1, 0, 2);
+    assert_ok(context, intact_to_integer(l.graph));
+    intact_graph_destroy(l.graph);
+  }
+}
+
+/* Steps far too large for the scales: they stay above zero, and what converts is usable. */
+static void test_learned_scales_stay_positive(void **state) {
+  (void)state;
+  static const char *const rows[] = {"lsq", "pact"};
+  for (int k = 0; k < 2; k++) {
+    lab l = network();
+    intact_qat_options options = intact_qat_default_options();
+    options.fake_quantizer = options.weight_fake_quantizer = rows[k];
+    assert_ok(context, intact_prepare_qat(l.graph, &options));
+    intact_trainable *t;
+    assert_ok(context, intact_trainable_create(l.graph, &t));
+    intact_variable *x = variable_of(lab_random(&l, -1, 1, LAB_DIMS(8, 2, 6, 6)));
+    intact_variable_release(forward(t, x));
+    assert_ok(context, intact_qat_set_mode(l.graph, 3, INTACT_QAT_LEARN));
+    for (int i = 0; i < intact_trainable_count(t); i++) {
+      intact_tensor *p = intact_variable_tensor(intact_trainable_parameter(t, i));
+      if (!strstr(intact_trainable_name(t, i), "_scale")) continue;
+      for (int64_t c = 0; c < p->count; c++) intact__f32(p)[c] = -1.0f;
+    }
+    intact_variable *y = forward(t, x);
+    for (int64_t i = 0; i < intact_variable_tensor(y)->count; i++) assert_true(isfinite(intact__f32(intact_variable_tensor(y))[i]));
+    for (const intact_node *node = l.graph->first; node; node = node->next) {
+      if (!node->observation) continue;
+      const intact_tensor *scale = node->observation->fake->scale;
+      for (int64_t c = 0; c < scale->count; c++) assert_true(intact__f32(scale)[c] > 0);
+    }
+    intact_variable_release(y);
+    intact_variable_release(x);
+    intact_trainable_destroy(t);
+    assert_ok(context, intact_convert(l.graph));
+    intact_graph_destroy(l.graph);
+  }
+}
+
+/* PyTorch 41968: the gradient of a learned clip's scale follows the incoming gradient. y = clamp(x, low s, high s) away from the grid, so
+   that differences of the mean of 1000 points tell the slope: here all x lie outside, and sum(dy y) changes by (high - z) per element
+   above and (low - z) per element below. */
+static void test_clip_gradient(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *y = lab_linear(&l, "fc", lab_input(&l, "x", LAB_DIMS(1, 4)), 2);
+  lab_outputs(&l, 1, &y);
+  intact_qat_options options = intact_qat_default_options();
+  options.fake_quantizer = "pact";
+  assert_ok(context, intact_prepare_qat(l.graph, &options));
+  intact_node *fake = lab_find(l.graph, "x_fake_quantize");
+  fake->observation->fake->use_grad_scaling = false;
+  assert_ok(context, intact__fake_quantizer_set_mode(fake->observation, INTACT_FAKE_LEARN));
+  intact__f32(fake->observation->fake->scale)[0] = 0.01f; /* 0..2.55 */
+  const intact_tensor *x = lab_tensor(&l, (const float[]){3, -1, 1, 9}, LAB_DIMS(1, 4)), *dy = lab_tensor(&l, (const float[]){2, 5, 7, -0.5f}, LAB_DIMS(1, 4));
+  intact_tensor *q, *d[3];
+  assert_ok(context, intact__fake_quantizer_forward(fake->observation, x, false, &q));
+  assert_ok(context, intact__fake_quantizer_backward(fake->observation, x, dy, false, &d[0], &d[1], &d[2]));
+  const float wanted[] = {0, 0, 7, 0};
+  for (int i = 0; i < 4; i++) assert_float_equal(intact__f32(d[0])[i], wanted[i], 0);
+  assert_float_equal(intact__f32(d[1])[0], 255 * (2 - 0.5f), 1e-3); /* below: low - z = 0 */
+  assert_float_equal(intact__f32(d[2])[0], 0, 0);
+  for (int i = 0; i < 3; i++) intact_tensor_destroy(d[i]);
+  intact_tensor_destroy(q);
+  union {
+    const intact_tensor *in;
+    intact_tensor *out;
+  } a = {x}, b = {dy};
+  intact_tensor_destroy(a.out);
+  intact_tensor_destroy(b.out);
+  intact_graph_destroy(l.graph);
+}
+
+/* PyTorch 121470: folded and original agree in evaluation, by tolerance; also for transposed convolutions in groups. */
+static void test_fold_in_evaluation(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *x = lab_input(&l, "x", LAB_DIMS(1, 4, 5, 5)), *operands[3] = {x};
+  operands[1] = lab_constant(&l, "w", lab_random(&l, -0.5f, 0.5f, LAB_DIMS(4, 3, 3, 3)));
+  operands[2] = lab_constant(&l, "b", lab_random(&l, -0.2f, 0.2f, LAB_DIMS(6)));
+  intact_node *up = lab_node(&l, &intact_op_conv_transpose2d, "up", 3, operands);
+  intact__attr_set_int(up, "groups", 2);
+  intact_value *y = norm(&l, "norm1", lab_infer(&l, up));
+  y = norm(&l, "norm2", lab_conv(&l, "conv", y, 64, 3, 1));
+  lab_outputs(&l, 1, &y);
+  intact_variable *v = variable_of(lab_random(&l, -1, 1, LAB_DIMS(3, 4, 5, 5)));
+  intact_tensor *exact = lab_run(l.graph, intact_variable_tensor(v));
+  assert_ok(context, intact_prepare_qat(l.graph, NULL));
+  assert_int_equal(lab_count(l.graph, "folded_batch_norm"), 2);
+  assert_ok(context, intact_qat_set_mode(l.graph, 3, INTACT_QAT_FLOAT));
+  intact_trainable *t;
+  assert_ok(context, intact_trainable_create(l.graph, &t));
+  intact_trainable_set_training(t, false);
+  intact_variable *folded = forward(t, v);
+  double most = 0;
+  for (int64_t i = 0; i < exact->count; i++) most = fmax(most, fabs((double)intact__f32(exact)[i]));
+  assert_true(largest_gap(exact, intact_variable_tensor(folded)) < 1e-5 * most);
+  intact_variable_release(folded);
+  intact_variable_release(v);
+  intact_tensor_destroy(exact);
+  intact_trainable_destroy(t);
+  intact_graph_destroy(l.graph);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  lab l = network();
+  intact_qat_options options = intact_qat_default_options();
+  options.fake_quantizer = "fuzed";
+  assert_fails(intact_prepare_qat(l.graph, &options), INTACT_WRONG_USE);
+  options = intact_qat_default_options();
+  options.weight_bits = 1;
+  assert_fails(intact_prepare_qat(l.graph, &options), INTACT_OUT_OF_RANGE);
+  options = intact_qat_default_options();
+  options.fake_quantizer = "fused:averaging=1";
+  assert_fails(intact_prepare_qat(l.graph, &options), INTACT_WRONG_USE);
+  intact_graph_destroy(l.graph);
+  l = network();
+  assert_ok(context, intact_prepare_qat(l.graph, NULL));
+  assert_fails(intact_prepare_qat(l.graph, NULL), INTACT_WRONG_USE);
+  assert_fails(intact_qat_set_mode(l.graph, 3, (intact_qat_mode)9), INTACT_OUT_OF_RANGE);
+  intact_graph_destroy(l.graph);
+}
+
 int main(void) {
   context = test_context(2);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_chains), cmocka_unit_test(test_zero_norm_weight),
-                                     cmocka_unit_test(test_observed_while_off), cmocka_unit_test(test_linear_norm)};
+                                     cmocka_unit_test(test_observed_while_off), cmocka_unit_test(test_linear_norm), cmocka_unit_test(test_widths),
+                                     cmocka_unit_test(test_learned_scales_stay_positive), cmocka_unit_test(test_clip_gradient),
+                                     cmocka_unit_test(test_fold_in_evaluation), cmocka_unit_test(test_refusals)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
   return failed;
