@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "intact/run.h"
 #include "ops/quantized/quantized.h"
 #include "support/test.h"
 
@@ -195,6 +196,32 @@ static void test_unsigned_results_saturate(void **state) {
   close_call(&c);
 }
 
+/* IREE 24583: both zero points are subtracted, also where no size is a multiple of anything. */
+static void test_both_zero_points(void **state) {
+  (void)state;
+  static const int64_t sizes[2][3] = {{8, 16, 17}, {7, 8, 9}};
+  for (int k = 0; k < 2; k++) {
+    const int64_t m = sizes[k][0], in = sizes[k][1], out = sizes[k][2];
+    int want[8 * 17];
+    call c;
+    open_call(&c);
+    operand(&c, INTACT_U8, 1, 3, 2, (const int64_t[]){m, in}, NULL);
+    operand(&c, INTACT_S8, 1, -2, 2, (const int64_t[]){in, out}, NULL);
+    for (int i = 0; i < 2; i++)
+      for (int64_t e = 0; e < c.made[i]->count; e++) intact__tensor_set_s64(c.made[i], e, between(0, 9) - 4 * i);
+    for (int64_t i = 0; i < m * out; i++) {
+      int64_t sum = 0;
+      for (int64_t e = 0; e < in; e++)
+        sum += (intact__tensor_get_s64(c.made[0], i / out * in + e) - 3) *
+               (intact__tensor_get_s64(c.made[1], e * out + i % out) + 2);
+      want[i] = (int)(sum + 60 < 0 ? 0 : sum + 60 > 255 ? 255 : sum + 60);
+    }
+    name_call(&c, "quantized::matmul");
+    expect_values(&c, 1, 60, (int)(m * out), want);
+    close_call(&c);
+  }
+}
+
 /* ONNX 7835: saturated, never wrapped. */
 static void test_results_do_not_wrap(void **state) {
   (void)state;
@@ -215,7 +242,8 @@ static void test_results_do_not_wrap(void **state) {
   close_call(&c);
 }
 
-/* ONNX Runtime 29727: one dominant logit; softmax in steps of 1/256 from -128 on. ExecuTorch 10961: relu on integers. */
+/* ONNX Runtime 29727: one dominant logit; softmax in steps of 1/256 from -128 on. ExecuTorch 10961: relu on integers.
+   ExecuTorch 20655: 127 with zero point -128 is 255 steps. */
 static void test_elementwise(void **state) {
   (void)state;
   call c;
@@ -228,6 +256,11 @@ static void test_elementwise(void **state) {
   operand(&c, INTACT_S8, 0.05f, 0, 1, (const int64_t[]){5}, (const int[]){-128, -127, -126, -10, 5});
   name_call(&c, "aten::relu");
   expect_values(&c, 0, 0, 5, (const int[]){0, 0, 0, 0, 5});
+  close_call(&c);
+  open_call(&c);
+  operand(&c, INTACT_S8, 1, -128, 1, (const int64_t[]){2}, (const int[]){127, -128});
+  name_call(&c, "aten::dequantize");
+  expect_values(&c, 0, 0, 2, (const int[]){255, 0});
   close_call(&c);
 }
 
@@ -320,6 +353,61 @@ static void test_numbers_move_the_zero_point(void **state) {
   close_call(&c);
 }
 
+/* ---- a network of such operators: as text and back, interpreted and planned ---- */
+
+static intact_value *add_to(call *c, const char *name, int n, intact_value **operands, double scale, int64_t zero) {
+  const intact_alias *alias;
+  const intact_op *op = intact__find_quantized(name, &alias);
+  const intact_result_qparams result = {.given = scale > 0, .dtype = -1, .scale = scale, .zero_point = zero};
+  intact_node *node;
+  assert_ok(context, intact__graph_add_node(c->graph, op, intact__graph_fresh_name(c->graph, op->name), n, operands, 1, NULL,
+                                            NULL, &node));
+  assert_ok(context, intact__set_alias_constants(node, alias));
+  if (strcmp(op->name, "quantized_mul_scalar") == 0) intact__attr_set_float(node, "other", -1.5);
+  assert_ok(context, intact__set_result_qparams(node, &result));
+  return node->results[0];
+}
+
+static void test_networks(void **state) {
+  (void)state;
+  const int64_t x[4] = {2, 4, 6, 5}, w[4] = {8, 4, 3, 3}, bias = 8;
+  call c;
+  open_call(&c);
+  c.graph->stage = INTACT_STAGE_INTEGER;
+  operand(&c, INTACT_U8, 0.05f, 120, 4, x, NULL);
+  operand(&c, INTACT_S8, 0.02f, 0, 4, w, NULL);
+  operand(&c, INTACT_F32, 0, 0, 1, &bias, NULL);
+  random_state = 7;
+  for (int i = 0; i < c.n; i++) fill(&c, i);
+  intact_value *conv = add_to(&c, "quantized::conv2d_relu", 3, c.values, 0.1, 20), *pair[2] = {conv, NULL};
+  pair[1] = add_to(&c, "quantized::mul_scalar", 1, &conv, 0, 0);
+  intact_value *sum = add_to(&c, "quantized::add", 2, pair, 0.1, 90),
+               *swish = add_to(&c, "quantized::hardswish", 1, &sum, 0.06, 8);
+  intact_value *y = add_to(&c, "aten::dequantize", 1, &swish, 0, 0);
+  assert_ok(context, intact__graph_set_outputs(c.graph, 1, &y));
+  assert_ok(context, intact_graph_verify(c.graph));
+  char *text, *again;
+  intact_graph *read;
+  assert_ok(context, intact_graph_print(c.graph, &text));
+  assert_ok(context, intact_graph_parse(context, text, &read));
+  assert_ok(context, intact_graph_print(read, &again));
+  assert_string_equal(text, again);
+  intact_text_destroy(context, text);
+  intact_text_destroy(context, again);
+  intact_program *program;
+  intact_tensor *interpreted, *planned;
+  assert_ok(context, intact_graph_interpret(read, c.operands, false, &interpreted));
+  assert_ok(context, intact_program_create(read, &program));
+  assert_ok(context, intact_program_run(program, c.operands, &planned));
+  assert_int_equal(planned->count, 2 * 8 * 4 * 3);
+  assert_memory_equal(planned->data, interpreted->data, intact_tensor_bytes(planned));
+  intact_program_destroy(program);
+  intact_tensor_destroy(interpreted);
+  intact_tensor_destroy(planned);
+  intact_graph_destroy(read);
+  close_call(&c);
+}
+
 /* ---- refusals ---- */
 
 static void refused(call *c, double scale, int64_t zero, intact_status status, const char *part) {
@@ -394,12 +482,14 @@ int main(void) {
       cmocka_unit_test(test_convolutions),
       cmocka_unit_test(test_pairs_are_exact),
       cmocka_unit_test(test_unsigned_results_saturate),
+      cmocka_unit_test(test_both_zero_points),
       cmocka_unit_test(test_results_do_not_wrap),
       cmocka_unit_test(test_elementwise),
       cmocka_unit_test(test_large_multiplier),
       cmocka_unit_test(test_uneven_padding),
       cmocka_unit_test(test_means),
       cmocka_unit_test(test_numbers_move_the_zero_point),
+      cmocka_unit_test(test_networks),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, start, stop);

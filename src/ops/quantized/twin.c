@@ -48,8 +48,17 @@ void intact__twin_make(intact_twin *twin, const intact_node *node, const intact_
   }
 }
 
+static intact_status check_result_grid(intact_infer *infer) {
+  const intact_qparams *q = infer->node->results[0]->qparams;
+  if (q == NULL || (q->axis < 0 && q->group == 0 && (q->dtype == INTACT_U8 || q->dtype == INTACT_S8))) return INTACT_OK;
+  INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, infer->node->name,
+              "%s '%s': result %s is quantized as %s%s; it must be u8 or s8 per tensor", infer->node->op->name, infer->node->name,
+              infer->node->results[0]->name, intact_dtype_text(q->dtype), q->axis < 0 ? "" : " per channel");
+}
+
 intact_status intact__twin_infer(intact_infer *infer, const intact_op *op, int n) {
   intact_twin twin;
+  INTACT_TRY(check_result_grid(infer));
   intact__twin_make(&twin, infer->node, op, n);
   intact_infer inner = {.context = infer->context, .node = &twin.node, .graph = infer->graph};
   return op->infer(&inner);
