@@ -43,7 +43,7 @@ static float scale_of(const intact_observation *o) { return intact__f32(o->fake-
 
 static const float small[] = {-1, 0.3f, 0.62f, 1, 0.77f, -0.2f, 0.11f, 0.5f}, large[] = {-4, 0.3f, 0.62f, 8, 0.77f, -0.2f, 0.11f, 0.5f};
 
-/* torchao 2138: qparams move only while they are observed; switched off, y = x; frozen, they stay. */
+/* P77, torchao 2138: qparams move only while they are observed; switched off, y = x; frozen, they stay. */
 static void modes(void **state) {
   (void)state;
   intact_observation *o = quantizer_of(INTACT_FAKE_OBSERVED, "min_max", INTACT_U8, INTACT_PER_TENSOR_AFFINE, false);
@@ -82,6 +82,36 @@ static void modes(void **state) {
   intact_tensor *all[] = {a, b, y, again, codes, back};
   for (int i = 0; i < 6; i++) intact_tensor_destroy(all[i]);
   intact__observation_release(o);
+}
+
+/* P28, torchao 4824: -8..7 symmetric, min -1.149422, max 2.533506. Observed: max / 7.5; fused: max / 7, by fbgemm's rule. What
+   the forward rounds to is what converts, for both. */
+static void one_scale_for_training_and_convert(void **state) {
+  (void)state;
+  static const float values[] = {-1.149422f, 2.533506f, 0.5f, -0.25f};
+  static const double wanted[] = {0.337801, 0.361929};
+  for (int fused = 0; fused < 2; fused++) {
+    const intact_quant_spec spec = {.dtype = INTACT_S8, .quant_min = -8, .quant_max = 7, .scheme = INTACT_PER_TENSOR_SYMMETRIC, .axis = -1,
+                                    .observer = intact__find_observer("moving_average_min_max"), .options = "averaging_constant=1"};
+    const intact_fake_options options = {.kind = fused ? INTACT_FAKE_FUSED : INTACT_FAKE_OBSERVED, .is_weight = true};
+    intact_observation *o = NULL;
+    intact_arena arena;
+    intact_qparams *q;
+    intact_tensor *x = tensor_of(values, 4), *y, *codes, *back;
+    intact__arena_init(&arena, context);
+    assert_ok(context, intact__observation_create(context, &spec, &o));
+    assert_ok(context, intact__fake_quantizer_create(o, &options));
+    y = forward(o, x);
+    assert_ok(context, intact__fake_quantizer_qparams(o, &arena, &q));
+    assert_true(fabs((double)q->scale[0] - wanted[fused]) < 1e-6 && q->zero_point[0] == 0);
+    assert_ok(context, intact__quantize_tensor(x, q, &codes));
+    assert_ok(context, intact__dequantize_tensor(codes, q, &back));
+    assert_true(same(back, y));
+    intact__arena_fini(&arena);
+    intact_tensor *all[] = {x, y, codes, back};
+    for (int i = 0; i < 4; i++) intact_tensor_destroy(all[i]);
+    intact__observation_release(o);
+  }
 }
 
 /* Gradients of learned qparams: the straight-through model y = s * (clamp(r) - z) with r = x / s + z, whose derivative by s is
@@ -217,7 +247,7 @@ int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(modes),            cmocka_unit_test(learned_gradients), cmocka_unit_test(learned_scales_stay_usable),
-      cmocka_unit_test(saved_and_loaded), cmocka_unit_test(whole_network),
+      cmocka_unit_test(saved_and_loaded), cmocka_unit_test(whole_network),     cmocka_unit_test(one_scale_for_training_and_convert),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);

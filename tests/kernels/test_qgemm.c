@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every row of qgemm against a plain restatement of the formula, bit for bit, over shapes, types and band splits. */
+/* Every row of qgemm against a plain restatement of the formula, bit for bit, over shapes, types and band splits: the
+   variants of one kernel differ nowhere (P51, TensorFlow 99072). */
 #include "kernels/qgemm/qgemm.h"
 
 #include <math.h>

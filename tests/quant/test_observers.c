@@ -90,6 +90,7 @@ static void nothing_and_non_finite(void **state) {
       assert_fails(intact__observation_qparams(o, &arena, &none), INTACT_WRONG_USE);
     }
     feed(o, bad, ROWS, COLUMNS);
+    feed(o, bad, 0, COLUMNS); /* again no elements: nothing changes */
     row->counts(o->state, &counts);
     assert_true(counts.batches == 1 && counts.values == ROWS * COLUMNS);
     if (gives_qparams(row) && strcmp(row->name, "fixed_qparams") != 0) {
@@ -408,6 +409,43 @@ static void searches_cut_outliers(void **state) {
   assert_true(errors[2] <= errors[0] * 1.0001);
 }
 
+static void count_warnings(void *user, intact_log_level level, const char *text) {
+  if (level == INTACT_LOG_WARNING && strstr(text, "one range to try") != NULL) ++*(int *)user;
+}
+
+/* P26, ONNX Runtime 9597, 10261: with as many bins as levels there is one candidate, and it says so; with more there are many. */
+static void entropy_has_candidates(void **state) {
+  (void)state;
+  static const int64_t levels[] = {256, 128, 128}, warned[] = {1, 1, 0};
+  static const char *const bins[] = {"bins=128", "bins=128", "bins=2048"};
+  const int64_t dims[] = {40, 25};
+  float values[1000];
+  uint64_t random = test_random_start();
+  for (int i = 0; i < 1000; i++) values[i] = test_uniform(&random, 0, 1) * test_uniform(&random, 0, 1);
+  values[3] = 40; /* one outlier */
+  for (int k = 0; k < 3; k++) {
+    int warnings = 0;
+    intact_context_options options = intact_context_default_options();
+    options.log = count_warnings, options.log_user = &warnings;
+    intact_context *own;
+    intact_tensor *x;
+    intact_observation *o;
+    intact_observer_range range;
+    assert_ok(context, intact_context_create(&options, &own));
+    intact_quant_spec spec = spec_for(intact__find_observer("entropy"), bins[k]);
+    spec.quant_max = levels[k] - 1;
+    assert_ok(own, intact__observation_create(own, &spec, &o));
+    assert_ok(own, intact_tensor_borrow(own, INTACT_F32, 2, dims, values, &x));
+    assert_ok(own, intact__observation_update(o, x));
+    assert_ok(own, spec.observer->range(own, o->state, &range));
+    assert_int_equal(warnings > 0, warned[k]);
+    assert_true(k < 2 ? range.high[0] == 40 : range.high[0] < 20);
+    intact_tensor_destroy(x);
+    intact__observation_release(o);
+    intact_context_destroy(own);
+  }
+}
+
 static void groups_and_tokens(void **state) {
   (void)state;
   static const float x[] = {0, 1, 2, 3, -4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255};
@@ -483,7 +521,7 @@ int main(void) {
       cmocka_unit_test(merged_and_saved),         cmocka_unit_test(bad_options),            cmocka_unit_test(torchao_4189),
       cmocka_unit_test(zeros_then_values),        cmocka_unit_test(tiny_range_then_wide),   cmocka_unit_test(percentiles_are_quantiles),
       cmocka_unit_test(searches_cut_outliers),    cmocka_unit_test(groups_and_tokens),      cmocka_unit_test(counts_have_64_bits),
-      cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),           cmocka_unit_test(zeros_do_not_narrow),
+      cmocka_unit_test(entropy_has_candidates), cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),           cmocka_unit_test(zeros_do_not_narrow),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
