@@ -517,12 +517,12 @@ static void counts_have_64_bits(void **state) {
 int main(void) {
   context = test_context(2);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_are_complete),        cmocka_unit_test(nothing_and_non_finite), cmocka_unit_test(constants),
-      cmocka_unit_test(merged_and_saved),         cmocka_unit_test(bad_options),            cmocka_unit_test(torchao_4189),
-      cmocka_unit_test(zeros_then_values),        cmocka_unit_test(tiny_range_then_wide),   cmocka_unit_test(percentiles_are_quantiles),
-      cmocka_unit_test(searches_cut_outliers),    cmocka_unit_test(groups_and_tokens),      cmocka_unit_test(counts_have_64_bits),
-
-      cmocka_unit_test(entropy_has_candidates),   cmocka_unit_test(blocks_of_zeros),          cmocka_unit_test(presets_work),           cmocka_unit_test(zeros_do_not_narrow),
+      cmocka_unit_test(rows_are_complete), cmocka_unit_test(nothing_and_non_finite), cmocka_unit_test(constants),
+      cmocka_unit_test(merged_and_saved), cmocka_unit_test(bad_options), cmocka_unit_test(torchao_4189),
+      cmocka_unit_test(zeros_then_values), cmocka_unit_test(tiny_range_then_wide), cmocka_unit_test(percentiles_are_quantiles),
+      cmocka_unit_test(searches_cut_outliers), cmocka_unit_test(groups_and_tokens), cmocka_unit_test(counts_have_64_bits),
+      cmocka_unit_test(entropy_has_candidates), cmocka_unit_test(blocks_of_zeros), cmocka_unit_test(presets_work),
+      cmocka_unit_test(zeros_do_not_narrow),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
