@@ -142,6 +142,19 @@ done:
   return status;
 }
 
+/* A message of an op's inference says which node it is about. */
+static intact_status name_node(const intact_node *node, intact_status status) {
+  if (status == INTACT_OK || status == INTACT_NO_MEMORY) return status;
+  const char *message = intact_context_message(node->graph->context), *at = message;
+  const size_t length = strlen(node->name);
+  while (length > 0 && (at = strstr(at, node->name)) != NULL) {
+    const char before = at == message ? ' ' : at[-1], after = at[length];
+    if (strchr(" '(", before) != NULL && (after == 0 || strchr(" ':),", after) != NULL)) return status;
+    at += length;
+  }
+  return intact__fail_in(node->graph->context, "node '%s'", node->name);
+}
+
 intact_status intact__node_infer(intact_node *node) {
   intact_context *context = node->graph->context;
   intact_infer infer = {.context = context, .node = node, .graph = node->graph};
@@ -149,7 +162,7 @@ intact_status intact__node_infer(intact_node *node) {
     node->results[i]->elements = NULL;
     node->results[i]->n_elements = 0;
   }
-  INTACT_TRY(intact__run_infer(&infer));
+  INTACT_TRY(name_node(node, intact__run_infer(&infer)));
   name_unknown_dims(&infer);
   bool known = true;
   for (int i = 0; i < node->n_results; i++) {

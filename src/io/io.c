@@ -99,6 +99,12 @@ intact_status intact_file_format(intact_context *context, const char *path, cons
   return INTACT_OK;
 }
 
+/* A message says which file it is about, whichever reader made it. */
+static intact_status name_file(intact_context *context, const char *path, intact_status status) {
+  const bool named = status == INTACT_OK || strstr(intact_context_message(context), path) != NULL;
+  return named ? status : intact__fail_in(context, "cannot read %s", path);
+}
+
 intact_status intact_model_read(intact_context *context, const char *path, intact_graph **graph) {
   const intact_format *format = NULL;
   INTACT_TRY(find_by_content(context, path, USE_IMPORT, &format));
@@ -110,7 +116,7 @@ intact_status intact_model_read(intact_context *context, const char *path, intac
     intact__free(context, list);
     return status;
   }
-  return format->import_graph(context, path, graph);
+  return name_file(context, path, format->import_graph(context, path, graph));
 }
 
 intact_status intact_model_write(const intact_graph *graph, const char *path, const char *style) {
@@ -130,7 +136,7 @@ intact_status intact_tensors_read(intact_context *context, const char *path, int
     intact__free(context, list);
     return status;
   }
-  return format->read_tensors(context, path, set);
+  return name_file(context, path, format->read_tensors(context, path, set));
 }
 
 intact_status intact_tensors_write(intact_context *context, const char *path, const intact_tensor_set *set) {

@@ -184,6 +184,10 @@ def group_bad():
             error = call_json(*arguments, code=1).get("error", {})
             check(f"{what} as JSON", set(error) == {"kind", "message", "where"} and error["message"], error)
         hostile_surroundings(place, model, out)
+        (place / "wide.idx").write_bytes(b"\0\0\x08\xff" + bytes(1100))
+        code, _, err = call("inspect", place / "wide.idx")
+        check("a message names the file", code == 1 and "wide.idx" in err and "255 dimensions" in err, err)
+        (place / "wide.idx").unlink()
         check("nothing was written", sorted(p.name for p in place.iterdir()) == ["empty.onnx", "folder", "short.npy", "text.onnx"],
               list(place.iterdir()))
 
