@@ -98,6 +98,11 @@ static intact_status check_observed(const converter *c, const intact_node *node)
   const char *value = node->operands[0]->name;
   if (counts.batches == 0)
     INTACT_FAIL(c->graph->context, WRONG_USE, value, "value %s was never observed: calibrate with samples before convert", value);
+  if (counts.values > 0 && counts.non_finite == counts.values)
+    INTACT_FAIL(c->graph->context, INVALID_VALUE, value,
+                "convert: none of the %lld elements of value %s that calibration saw is finite: there is no range; look at the samples and "
+                "at what normalises them",
+                (long long)counts.values, value);
   if (counts.non_finite > 0)
     return intact__note(c->notes, "observe %s: %lld of %lld elements were not finite and are ignored", value,
                         (long long)counts.non_finite, (long long)counts.values);

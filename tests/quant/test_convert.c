@@ -277,6 +277,26 @@ static void test_non_finite_samples(void **state) {
   intact_tensor_destroy(data);
 }
 
+/* Samples without one finite number give no range: an error, not a network. */
+static void test_nothing_finite(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *x = lab_input(&l, "x", LAB_DIMS(1, 2));
+  intact_value *operands[] = {x, lab_constant(&l, "w", lab_random(&l, -1, 1, LAB_DIMS(2, 2))), NULL};
+  intact_value *y = lab_infer(&l, lab_node(&l, &intact_op_linear, "linear", 3, operands));
+  lab_outputs(&l, 1, &y);
+  const float samples[] = {NAN, INFINITY, -INFINITY, NAN};
+  intact_tensor *values = lab_tensor(&l, samples, LAB_DIMS(2, 2));
+  intact_data *data = lab_data(l.graph, values);
+  const intact_quantize_options options = plain_options();
+  intact_graph *q = NULL;
+  assert_fails(intact_quantize(l.graph, data, &options, &q, NULL), INTACT_INVALID_VALUE);
+  assert_null(q);
+  intact_data_close(data);
+  intact_graph_destroy(l.graph);
+  intact_tensor_destroy(values);
+}
+
 /* Rows picked from a constant table lie on the table's grid: the layer behind is integer. */
 static void test_picked_from_constant(void **state) {
   (void)state;
@@ -313,7 +333,7 @@ int main(void) {
       cmocka_unit_test(test_qparams),       cmocka_unit_test(test_bias_headroom),   cmocka_unit_test(test_shared_ranges),
       cmocka_unit_test(test_fixed_range),   cmocka_unit_test(test_shared_weight),   cmocka_unit_test(test_integer_borders),
       cmocka_unit_test(test_picked_from_constant),
-      cmocka_unit_test(test_non_finite_samples),
+      cmocka_unit_test(test_non_finite_samples), cmocka_unit_test(test_nothing_finite),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
