@@ -27,6 +27,12 @@ static intact_status check_numbers(const intact_trainer *t) {
                 "temperature above 0", o->distill_weight, o->distill_temperature);
   }
   if (o->augment_shift < 0) INTACT_FAIL(t->context, OUT_OF_RANGE, "", "shifts of %d pixels", o->augment_shift);
+  for (int i = 0; i < t->graph->n_inputs; i++) {
+    const intact_value *input = t->graph->inputs[i];
+    if (input->rank < 1 || input->dims[0] < 0) continue;
+    INTACT_FAIL(t->context, WRONG_USE, input->name, "input %s takes %lld samples at a time and no other number; training needs a network "
+                "whose batch is free: export it so", input->name, (long long)input->dims[0]);
+  }
   const intact_value *x = t->graph->inputs[0];
   if ((o->augment_shift > 0 || o->augment_flip) && (x->rank != 4 || x->dtype != INTACT_F32)) {
     INTACT_FAIL(t->context, WRONG_USE, x->name, "only float pictures [n, channels, height, width] can be shifted and mirrored");

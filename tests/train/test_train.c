@@ -300,6 +300,26 @@ static void nodes_without_a_gradient_are_listed(void **state) {
   intact_context_destroy(c);
 }
 
+static void a_fixed_batch_is_refused(void **state) {
+  (void)state;
+  intact_context *c = test_context(1);
+  lesson l;
+  intact_train_log log;
+  intact_graph *graph;
+  const intact_train_options options = intact_train_default_options();
+  open_lesson(c, "mlp", &l);
+  assert_ok(c, intact_graph_parse(c,
+                                  "intact graph 1\nname \"net\"\nstage float\nrequantize f32_rne\ninput x: f32[4,1,28,28]\n"
+                                  "constant w: f32[10,1]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\nm: f32[4,1] = mean(x) dim=[2,3]\n"
+                                  "y: f32[4,10] = linear(m, w)\noutput y\n",
+                                  &graph));
+  assert_fails(intact_train(graph, l.data, l.labels, &options, &log), INTACT_WRONG_USE);
+  assert_non_null(strstr(intact_context_message(c), "4 samples at a time"));
+  intact_graph_destroy(graph);
+  close_lesson(&l);
+  intact_context_destroy(c);
+}
+
 static void a_loss_that_explodes_says_where(void **state) {
   (void)state;
   intact_context *c = test_context(1);
@@ -340,6 +360,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_leaves_the_old_checkpoint),
       cmocka_unit_test(what_can_be_wrong_is_found_before_the_first_step),
       cmocka_unit_test(nodes_without_a_gradient_are_listed),
+      cmocka_unit_test(a_fixed_batch_is_refused),
       cmocka_unit_test(a_loss_that_explodes_says_where),
   };
   test_reference("models", models, sizeof models);
