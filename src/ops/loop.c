@@ -191,7 +191,7 @@ typedef struct scan_counts {
 
 static intact_status count_scan(intact_context *context, const intact_node *node, scan_counts *counts) {
   int64_t states = intact__attr_int(node, "states"), scanned = intact__attr_int(node, "scanned");
-  if (states < 0 || scanned < 1 || states > node->n_results || states + scanned > node->n_operands) {
+  if (states < 0 || scanned < 1 || states > node->n_results || scanned > node->n_operands - states) {
     INTACT_FAIL(context, OUT_OF_RANGE, node->name,
                 "scan '%s': %lld states and %lld scanned tensors of %d operands and %d results; "
                 "at least one must be scanned and each state is an operand and a result",

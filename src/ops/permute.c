@@ -185,6 +185,7 @@ static intact_status shuffle_plan(const intact_call *call, const char *factor, b
   int c = x->rank - 3;
   int64_t channels = up ? move->dims[c] : x->dims[c], height = up ? x->dims[c + 1] : move->dims[c + 1];
   int64_t width = up ? x->dims[c + 2] : move->dims[c + 2], plane = dense.strides[c], row = dense.strides[c + 1];
+  if (x->count == 0) plane = row = 0; /* nothing is read, and the factor may be anything */
   for (int k = 0; k < c; k++) intact__view_add_axis(&move->from, dense.dims[k], dense.strides[k]);
   if (up) {
     int64_t of_channel = channel_major ? plane * r * r : plane, of_i = channel_major ? plane * r : plane * channels * r;

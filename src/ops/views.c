@@ -6,13 +6,16 @@
 
 enum { PARALLEL_FROM = 1 << 16, PARALLEL_GRAIN = 1 << 14 };
 
+/* The other axes of a tensor without elements may have any length: products of them wrap, and nobody looks at them. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 intact_view intact__view_dense(int rank, const int64_t *dims) {
   intact_view view = {.rank = rank};
   int64_t stride = 1;
   for (int k = rank - 1; k >= 0; k--) {
     view.dims[k] = dims[k];
     view.strides[k] = stride;
-    stride *= dims[k];
+    stride = times(stride, dims[k]);
   }
   return view;
 }
@@ -23,7 +26,7 @@ intact_view intact__view_of(const intact_tensor *tensor) {
 
 int64_t intact__view_count(const intact_view *view) {
   int64_t count = 1;
-  for (int k = 0; k < view->rank; k++) count *= view->dims[k];
+  for (int k = 0; k < view->rank; k++) count = times(count, view->dims[k]);
   return count;
 }
 
@@ -46,7 +49,7 @@ intact_view intact__view_broadcast(const intact_tensor *tensor, int rank, const 
 /* Whether axis k+1 continues axis k in every view, so that both are one axis. */
 static bool can_merge(const intact_walk *walk, int k, int64_t next_dim, const int64_t *next_strides) {
   for (int i = 0; i < walk->n; i++) {
-    if (walk->strides[i][k] != next_strides[i] * next_dim) return false;
+    if (walk->strides[i][k] != times(next_strides[i], next_dim)) return false;
   }
   return true;
 }
@@ -56,12 +59,12 @@ intact_walk intact__walk_make(int n, const intact_view *const *views) {
   for (int i = 0; i < n; i++) walk.offset[i] = views[i]->offset;
   for (int k = 0; k < views[0]->rank; k++) {
     int64_t dim = views[0]->dims[k], strides[INTACT_WALK_VIEWS];
-    walk.count *= dim;
+    walk.count = times(walk.count, dim);
     if (dim == 1) continue;
     for (int i = 0; i < n; i++) strides[i] = views[i]->strides[k];
     bool merge = walk.rank > 0 && can_merge(&walk, walk.rank - 1, dim, strides);
     int at = merge ? walk.rank - 1 : walk.rank++;
-    walk.dims[at] = merge ? walk.dims[at] * dim : dim;
+    walk.dims[at] = merge ? times(walk.dims[at], dim) : dim;
     for (int i = 0; i < n; i++) walk.strides[i][at] = strides[i];
   }
   if (walk.rank == 0) {
