@@ -55,6 +55,7 @@ intact_status intact__fake_quantizer_create(intact_observation *observation, con
                                   .is_weight = options->is_weight,
                                   .fake_quant_enabled = true,
                                   .use_grad_scaling = options->use_grad_scaling,
+                                  .mean_start = options->mean_start,
                                   .low = low,
                                   .high = high,
                                   .axis = is_per_tensor(spec) ? -1 : spec->axis};
@@ -199,10 +200,30 @@ static void bound_learned(const intact_observation *observation) {
     for (int64_t i = 0; i < fake->zero_point->count; i++) intact__f32(fake->zero_point)[i] = 0.0f;
 }
 
+/* Where the levels are few, most values lie in a small part of the range: the published start of learned step sizes. Ranges with both
+   signs and a zero point between stay as they are. */
+static void start_from_means(intact_fake_quantizer *fake, const intact_tensor *x) {
+  const int64_t n = fake->scale->count;
+  int64_t inner = n > 1 ? 1 : x->count;
+  for (int k = fake->axis + 1; n > 1 && k < x->rank; k++) inner *= x->dims[k];
+  for (int64_t c = 0; c < n && x->count > 0; c++) {
+    const int64_t zero = (int64_t)intact__tensor_get_f64(fake->zero_point, c), levels = fake->high - zero;
+    double sum = 0;
+    if (levels < 1 || (zero != 0 && zero != fake->low)) continue;
+    for (int64_t first = c * inner; first < x->count; first += n * inner)
+      for (int64_t i = first; i < first + inner; i++) sum += fabs((double)intact__f32(x)[i]);
+    const float start = (float)(2 * sum / (double)(x->count / n) / sqrt((double)levels));
+    if (start > 0 && start < intact__f32(fake->scale)[c]) intact__f32(fake->scale)[c] = start;
+  }
+}
+
 static intact_status refresh(intact_observation *observation, const intact_tensor *x) {
   intact_fake_quantizer *fake = observation->fake;
   if (fake->kind == INTACT_FAKE_FUSED) return fake->fake_quant_enabled ? take_fused(observation, x) : INTACT_OK;
-  if (fake->dirty) INTACT_TRY(take_observed(observation));
+  if (fake->dirty) {
+    INTACT_TRY(take_observed(observation));
+    if (fake->mean_start && x->dtype == INTACT_F32) start_from_means(fake, x);
+  }
   if (is_learned(fake)) bound_learned(observation);
   return INTACT_OK;
 }

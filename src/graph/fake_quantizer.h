@@ -28,6 +28,7 @@ typedef struct intact_fake_quantizer {
   intact_fake_kind kind;
   bool is_weight; /* what switching by role goes by */
   bool fake_quant_enabled, learning_enabled, use_grad_scaling;
+  bool mean_start;      /* learned: estimates are bounded by 2 mean|x| / sqrt(high - zero) (Esser et al., Learned Step Size Quantization) */
   bool clamps;          /* the last forward may have met elements outside of low..high */
   bool dirty;           /* statistics have changed since the qparams were made */
   bool initialized;     /* a forward has quantized with the qparams below */
@@ -42,6 +43,7 @@ typedef struct intact_fake_quantizer {
 typedef struct intact_fake_options {
   intact_fake_kind kind;
   bool is_weight;
+  bool mean_start;        /* learned: see above */
   bool use_grad_scaling;  /* learned: gradients times 1 / sqrt(elements * quant_max) */
   int64_t channels;       /* learned per channel: how many; else 0 */
   float scale, zero_point; /* learned: where they start */

@@ -22,13 +22,22 @@ static const intact_fake_row straight_through = {
     .options = AVERAGING,
     .kind = INTACT_FAKE_OBSERVED,
 };
-static const intact_fake_row lsq = {
-    .name = "lsq",
+static const intact_fake_row learnable = {
+    .name = "learnable",
     .torch_name = "_LearnableFakeQuantize",
     .doc = "learned scale and zero point, estimated by a moving average until learning starts; gradients times 1/sqrt(elements * quant_max)",
     .options = AVERAGING,
     .kind = INTACT_FAKE_LEARNED,
     .is_learned = true,
+};
+static const intact_fake_row lsq = {
+    .name = "lsq",
+    .torch_name = NULL,
+    .doc = "learned step sizes: as learnable, but starting at no more than 2 mean|x| / sqrt(quant_max), which few levels need",
+    .options = AVERAGING,
+    .kind = INTACT_FAKE_LEARNED,
+    .is_learned = true,
+    .mean_start = true,
 };
 static const intact_fake_row pact = {
     .name = "pact",
@@ -65,7 +74,7 @@ intact_status intact__fake_quantizer_parse(intact_context *context, const char *
     *options = text[length] ? text + length + 1 : NULL;
     if (*row) return intact__options_check(context, (*row)->name, (*row)->options, *options);
   }
-  INTACT_FAIL(context, WRONG_USE, "", "there is no fake quantizer '%.*s'; there are: fused, lsq, pact, straight_through", (int)length,
+  INTACT_FAIL(context, WRONG_USE, "", "there is no fake quantizer '%.*s'; there are: fused, learnable, lsq, pact, straight_through", (int)length,
               text);
 }
 
@@ -89,6 +98,7 @@ intact_status intact__fake_observation(intact_context *context, const intact_wis
   const intact_fake_options fake = {.kind = fixed ? INTACT_FAKE_OBSERVED : row->kind,
                                     .is_weight = is_weight,
                                     .use_grad_scaling = true,
+                                    .mean_start = row->mean_start,
                                     .channels = learned && channelwise ? channels : 0,
                                     .scale = 1.0f};
   intact_status status = intact__fake_quantizer_create(made, &fake);

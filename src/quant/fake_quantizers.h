@@ -13,6 +13,7 @@ typedef struct intact_fake_row {
   const char *options; /* "averaging_constant=0.01": of its observer */
   intact_fake_kind kind;
   bool is_learned;
+  bool mean_start; /* see intact_fake_quantizer */
 } intact_fake_row;
 
 extern const intact_fake_row *const intact__fake_quantizers[];

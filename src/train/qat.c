@@ -16,12 +16,11 @@ static intact_status check_bits(const intact_graph *graph, const char *what, int
   INTACT_FAIL(graph->context, OUT_OF_RANGE, "", "quantization-aware training: %s of %d bits; 2 to 8 are possible", what, bits);
 }
 
-/* The integers of `bits` within the type: symmetric ones keep their balance. */
+/* The integers of `bits` within the type. Few levels are all used: -2..1 with two bits. */
 static void narrow(intact_quant_spec *spec, int bits) {
   const int64_t steps = INT64_C(1) << bits;
-  const bool balanced = spec->quant_min == -spec->quant_max && spec->quant_max > 0;
   if (spec->dtype != INTACT_U8 && spec->dtype != INTACT_S8) return;
-  spec->quant_min = spec->dtype == INTACT_U8 ? 0 : balanced ? 1 - steps / 2 : -steps / 2;
+  spec->quant_min = spec->dtype == INTACT_U8 ? 0 : -steps / 2;
   spec->quant_max = spec->dtype == INTACT_U8 ? steps - 1 : steps / 2 - 1;
 }
 
@@ -41,14 +40,43 @@ static void widths_of(const intact_node *node, const intact_qat_options *options
   if (!*weight) *weight = options->weight_bits;
 }
 
+static const intact_operand_spec *operand_spec(const intact_node *node, int operand) {
+  const intact_schema *schema = &node->op->schema;
+  return &schema->operands[operand < schema->n_operands ? operand : schema->n_operands - 1];
+}
+
+static bool is_layer(const intact_node *node) {
+  for (int i = 0; i < node->n_operands; i++)
+    if (node->operands[i] && operand_spec(node, i)->role == INTACT_ROLE_WEIGHT) return true;
+  return false;
+}
+
+/* The width of a value: the largest that a layer which it flows into asks for, also by way of nodes that only move or clamp it; 8 when
+   no layer reads it (what is added up, or averaged). */
+static int value_bits(const intact_value *value, const intact_qat_options *options) {
+  int most = 0;
+  for (const intact_use *use = value->uses; use; use = use->next) {
+    int activation = 0, weight;
+    if (is_layer(use->node))
+      widths_of(use->node, options, &activation, &weight);
+    else if (use->node->op->quant.result == INTACT_RESULT_SAME_AS && use->node->n_results == 1)
+      activation = value_bits(use->node->results[0], options);
+    else
+      continue;
+    if (activation == 0) activation = 8;
+    if (activation > most) most = activation;
+  }
+  return most > 0 ? most : 8;
+}
+
 static void narrow_node(const intact_node *node, const intact_qat_options *options) {
   int activation, weight;
   widths_of(node, options, &activation, &weight);
   for (int i = 0; i < node->n_operands; i++) {
-    const bool constant = node->operands[i] && node->operands[i]->constant;
-    narrow_wish(&node->annotation->operands[i], constant ? weight : activation);
+    const intact_value *value = node->operands[i];
+    if (value) narrow_wish(&node->annotation->operands[i], value->constant ? weight : value_bits(value, options));
   }
-  for (int r = 0; r < node->n_results; r++) narrow_wish(&node->annotation->results[r], activation);
+  for (int r = 0; r < node->n_results; r++) narrow_wish(&node->annotation->results[r], value_bits(node->results[r], options));
 }
 
 static intact_status narrow_all(intact_graph *graph, const intact_qat_options *options) {

@@ -114,6 +114,30 @@ static void one_scale_for_training_and_convert(void **state) {
   }
 }
 
+/* Esser et al., Learned Step Size Quantization, section 2.1: steps start at 2 mean|x| / sqrt(quant_max). One large value among small
+   ones, -2..1: mean|x| = (7 * 0.1 + 8) / 8 = 1.0875, the step 2.175; by the range it would be 8 / 1.5. Where the range asks for less, it
+   stays: 255 levels of the same values. */
+static void learned_steps_start_from_means(void **state) {
+  (void)state;
+  static const float values[] = {0.1f, -0.1f, 0.1f, 8.0f, -0.1f, 0.1f, 0.1f, -0.1f};
+  static const int64_t lows[] = {-2, -127}, highs[] = {1, 127};
+  static const double wanted[2][2] = {{8 / 1.5, 2.175}, {8.0 / 127, 8.0 / 127}};
+  for (int k = 0; k < 2; k++)
+    for (int means = 0; means < 2; means++) {
+      const intact_quant_spec spec = {.dtype = INTACT_S8, .quant_min = lows[k], .quant_max = highs[k], .scheme = INTACT_PER_TENSOR_SYMMETRIC,
+                                      .axis = -1, .observer = intact__find_observer("moving_average_min_max")};
+      const intact_fake_options options = {.kind = INTACT_FAKE_LEARNED, .is_weight = true, .scale = 1, .mean_start = means};
+      intact_observation *o = NULL;
+      intact_tensor *x = tensor_of(values, 8), *y;
+      assert_ok(context, intact__observation_create(context, &spec, &o));
+      assert_ok(context, intact__fake_quantizer_create(o, &options));
+      y = forward(o, x);
+      assert_float_equal(scale_of(o), wanted[k][means], 1e-6);
+      intact_tensor_destroy(x), intact_tensor_destroy(y);
+      intact__observation_release(o);
+    }
+}
+
 /* Gradients of learned qparams: the straight-through model y = s * (clamp(r) - z) with r = x / s + z, whose derivative by s is
    taken numerically with the rounding held (PyTorch 41968: it must carry dy). */
 static void learned_gradients(void **state) {
@@ -246,7 +270,8 @@ static void whole_network(void **state) {
 int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(modes),            cmocka_unit_test(learned_gradients), cmocka_unit_test(learned_scales_stay_usable),
+      cmocka_unit_test(modes),            cmocka_unit_test(learned_steps_start_from_means),
+                                     cmocka_unit_test(learned_gradients), cmocka_unit_test(learned_scales_stay_usable),
       cmocka_unit_test(saved_and_loaded), cmocka_unit_test(whole_network),     cmocka_unit_test(one_scale_for_training_and_convert),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,12 +297,12 @@ static void test_widths(void **state) {
     assert_ok(context, intact_convert(l.graph));
     assert_int_equal(weight_of(l.graph, "conv1")->quant_max, 31);
     assert_int_equal(weight_of(l.graph, "conv2")->quant_max, 1);
-    assert_int_equal(weight_of(l.graph, "conv2")->quant_min, -1);
+    assert_int_equal(weight_of(l.graph, "conv2")->quant_min, -2); /* all four levels of two bits */
     assert_int_equal(weight_of(l.graph, "fc")->quant_max, 7);
     assert_int_equal(lab_operand_qparams(lab_find(l.graph, "conv2"), 0)->quant_max, 7);
     assert_int_equal(lab_operand_qparams(lab_find(l.graph, "fc"), 0)->quant_max, 255);
     const intact_tensor *codes = lab_find(l.graph, "conv2")->operands[1]->producer->operands[0]->constant;
-    for (int64_t i = 0; i < codes->count; i++) assert_in_range(intact__tensor_get_s64(codes, i) + 1, 0, 2);
+    for (int64_t i = 0; i < codes->count; i++) assert_in_range(intact__tensor_get_s64(codes, i) + 2, 0, 3);
     assert_ok(context, intact_to_integer(l.graph));
     intact_graph_destroy(l.graph);
   }
