@@ -144,7 +144,7 @@ static sets sets_of(const intact_node *node, const intact_tensor *x) {
     return s;
   }
   int64_t groups = node->op == &intact_op_group_norm ? intact__attr_int(node, "num_groups") : channels;
-  s.count = batch * groups;
+  s.count = channels > 0 ? batch * groups : 0; /* no channels divide into any number of groups */
   s.period = groups > 0 ? groups : 1;
   s.stride = groups > 0 ? channels / groups : 0;
   s.length = s.set_step = s.stride * plane;

@@ -186,8 +186,9 @@ static double find_sum(const intact_window *w, const intact_pool_cell *c, const 
   return sum;
 }
 
+/* Of a tensor without planes the sizes may be anything: the product wraps, and nobody looks at it. */
 static int64_t volume(const int64_t *sizes) {
-  return sizes[0] * sizes[1] * sizes[2];
+  return (int64_t)((uint64_t)sizes[0] * (uint64_t)sizes[1] * (uint64_t)sizes[2]);
 }
 
 static intact_status eval_pool(const intact_call *call) {

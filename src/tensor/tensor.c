@@ -20,13 +20,14 @@ bool intact__shape_bytes(intact_dtype dtype, int rank, const int64_t *dims, int6
   bool empty = false;
   for (int i = 0; i < rank; i++) {
     if (dims[i] < 0) return false;
-    if (dims[i] == 0) empty = true;
+    if (dims[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(n, dims[i], &n)) /* also of an empty tensor: code may multiply any of its lengths */
+      return false;
   }
-  for (int i = 0; i < rank && !empty; i++)
-    if (__builtin_mul_overflow(n, dims[i], &n)) return false;
-  if (empty) n = 0;
   int64_t bits;
   if (__builtin_mul_overflow(n, (int64_t)intact_dtype_bits(dtype), &bits) || bits > INT64_MAX - 7) return false;
+  if (empty) n = bits = 0;
   *count = n;
   *bytes = (size_t)((bits + 7) / 8);
   return true;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The FakeQuantize state machine: modes, whole networks, learned qparams, saving; and that what was trained is what converts. */
-#include "support/test.h"
-
+/* The FakeQuantize state machine: modes, whole networks, learned qparams, saving; and that what was trained is what
+ * converts. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/fake_quantizer.h"
+#include "support/test.h"
 
 static intact_context *context;
 
-static intact_observation *quantizer_of(intact_fake_kind kind, const char *observer, intact_dtype dtype, intact_qscheme scheme, bool is_weight) {
+static intact_observation *quantizer_of(intact_fake_kind kind, const char *observer, intact_dtype dtype,
+                                        intact_qscheme scheme, bool is_weight) {
   const intact_quant_spec spec = {.dtype = dtype,
                                   .scheme = scheme,
                                   .axis = scheme == INTACT_PER_CHANNEL_SYMMETRIC ? 0 : -1,
                                   .observer = intact__find_observer(observer)};
-  const intact_fake_options options = {.kind = kind, .is_weight = is_weight, .scale = 0.1f, .zero_point = 0.0f,
+  const intact_fake_options options = {.kind = kind,
+                                       .is_weight = is_weight,
+                                       .scale = 0.1f,
+                                       .zero_point = 0.0f,
                                        .channels = scheme == INTACT_PER_CHANNEL_SYMMETRIC ? 2 : 0};
   intact_observation *made = NULL;
   assert_ok(context, intact__observation_create(context, &spec, &made));
@@ -39,9 +43,12 @@ static bool same(const intact_tensor *a, const intact_tensor *b) {
   return memcmp(a->data, b->data, intact_tensor_bytes(a)) == 0;
 }
 
-static float scale_of(const intact_observation *o) { return intact__f32(o->fake->scale)[0]; }
+static float scale_of(const intact_observation *o) {
+  return intact__f32(o->fake->scale)[0];
+}
 
-static const float small[] = {-1, 0.3f, 0.62f, 1, 0.77f, -0.2f, 0.11f, 0.5f}, large[] = {-4, 0.3f, 0.62f, 8, 0.77f, -0.2f, 0.11f, 0.5f};
+static const float small[] = {-1, 0.3f, 0.62f, 1, 0.77f, -0.2f, 0.11f, 0.5f},
+                   large[] = {-4, 0.3f, 0.62f, 8, 0.77f, -0.2f, 0.11f, 0.5f};
 
 /* P77, torchao 2138: qparams move only while they are observed; switched off, y = x; frozen, they stay. */
 static void modes(void **state) {
@@ -84,15 +91,20 @@ static void modes(void **state) {
   intact__observation_release(o);
 }
 
-/* P28, torchao 4824: -8..7 symmetric, min -1.149422, max 2.533506. Observed: max / 7.5; fused: max / 7, by fbgemm's rule. What
-   the forward rounds to is what converts, for both. */
+/* P28, torchao 4824: -8..7 symmetric, min -1.149422, max 2.533506. Observed: max / 7.5; fused: max / 7, by fbgemm's rule.
+   What the forward rounds to is what converts, for both. */
 static void one_scale_for_training_and_convert(void **state) {
   (void)state;
   static const float values[] = {-1.149422f, 2.533506f, 0.5f, -0.25f};
   static const double wanted[] = {0.337801, 0.361929};
   for (int fused = 0; fused < 2; fused++) {
-    const intact_quant_spec spec = {.dtype = INTACT_S8, .quant_min = -8, .quant_max = 7, .scheme = INTACT_PER_TENSOR_SYMMETRIC, .axis = -1,
-                                    .observer = intact__find_observer("moving_average_min_max"), .options = "averaging_constant=1"};
+    const intact_quant_spec spec = {.dtype = INTACT_S8,
+                                    .quant_min = -8,
+                                    .quant_max = 7,
+                                    .scheme = INTACT_PER_TENSOR_SYMMETRIC,
+                                    .axis = -1,
+                                    .observer = intact__find_observer("moving_average_min_max"),
+                                    .options = "averaging_constant=1"};
     const intact_fake_options options = {.kind = fused ? INTACT_FAKE_FUSED : INTACT_FAKE_OBSERVED, .is_weight = true};
     intact_observation *o = NULL;
     intact_arena arena;
@@ -114,9 +126,9 @@ static void one_scale_for_training_and_convert(void **state) {
   }
 }
 
-/* Esser et al., Learned Step Size Quantization, section 2.1: steps start at 2 mean|x| / sqrt(quant_max). One large value among small
-   ones, -2..1: mean|x| = (7 * 0.1 + 8) / 8 = 1.0875, the step 2.175; by the range it would be 8 / 1.5. Where the range asks for less, it
-   stays: 255 levels of the same values. */
+/* Esser et al., Learned Step Size Quantization, section 2.1: steps start at 2 mean|x| / sqrt(quant_max). One large value
+   among small ones, -2..1: mean|x| = (7 * 0.1 + 8) / 8 = 1.0875, the step 2.175; by the range it would be 8 / 1.5. Where the
+   range asks for less, it stays: 255 levels of the same values. */
 static void learned_steps_start_from_means(void **state) {
   (void)state;
   static const float values[] = {0.1f, -0.1f, 0.1f, 8.0f, -0.1f, 0.1f, 0.1f, -0.1f};
@@ -124,8 +136,12 @@ static void learned_steps_start_from_means(void **state) {
   static const double wanted[2][2] = {{8 / 1.5, 2.175}, {8.0 / 127, 8.0 / 127}};
   for (int k = 0; k < 2; k++)
     for (int means = 0; means < 2; means++) {
-      const intact_quant_spec spec = {.dtype = INTACT_S8, .quant_min = lows[k], .quant_max = highs[k], .scheme = INTACT_PER_TENSOR_SYMMETRIC,
-                                      .axis = -1, .observer = intact__find_observer("moving_average_min_max")};
+      const intact_quant_spec spec = {.dtype = INTACT_S8,
+                                      .quant_min = lows[k],
+                                      .quant_max = highs[k],
+                                      .scheme = INTACT_PER_TENSOR_SYMMETRIC,
+                                      .axis = -1,
+                                      .observer = intact__find_observer("moving_average_min_max")};
       const intact_fake_options options = {.kind = INTACT_FAKE_LEARNED, .is_weight = true, .scale = 1, .mean_start = means};
       intact_observation *o = NULL;
       intact_tensor *x = tensor_of(values, 8), *y;
@@ -138,8 +154,8 @@ static void learned_steps_start_from_means(void **state) {
     }
 }
 
-/* Gradients of learned qparams: the straight-through model y = s * (clamp(r) - z) with r = x / s + z, whose derivative by s is
-   taken numerically with the rounding held (PyTorch 41968: it must carry dy). */
+/* Gradients of learned qparams: the straight-through model y = s * (clamp(r) - z) with r = x / s + z, whose derivative by s
+   is taken numerically with the rounding held (PyTorch 41968: it must carry dy). */
 static void learned_gradients(void **state) {
   (void)state;
   intact_observation *o = quantizer_of(INTACT_FAKE_LEARNED, "min_max", INTACT_S8, INTACT_PER_TENSOR_AFFINE, false);
@@ -195,7 +211,8 @@ static void learned_scales_stay_usable(void **state) {
 
 static void saved_and_loaded(void **state) {
   (void)state;
-  static const intact_fake_kind kinds[] = {INTACT_FAKE_OBSERVED, INTACT_FAKE_FUSED, INTACT_FAKE_LEARNED, INTACT_FAKE_LEARNED_FIRST};
+  static const intact_fake_kind kinds[] = {INTACT_FAKE_OBSERVED, INTACT_FAKE_FUSED, INTACT_FAKE_LEARNED,
+                                           INTACT_FAKE_LEARNED_FIRST};
   for (int k = 0; k < 4; k++) {
     const char *observer = "moving_average_per_channel_min_max";
     intact_observation *from = quantizer_of(kinds[k], observer, INTACT_S8, INTACT_PER_CHANNEL_SYMMETRIC, true);
@@ -270,9 +287,13 @@ static void whole_network(void **state) {
 int main(void) {
   context = test_context(1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(modes),            cmocka_unit_test(learned_steps_start_from_means),
-                                     cmocka_unit_test(learned_gradients), cmocka_unit_test(learned_scales_stay_usable),
-      cmocka_unit_test(saved_and_loaded), cmocka_unit_test(whole_network),     cmocka_unit_test(one_scale_for_training_and_convert),
+      cmocka_unit_test(modes),
+      cmocka_unit_test(learned_steps_start_from_means),
+      cmocka_unit_test(learned_gradients),
+      cmocka_unit_test(learned_scales_stay_usable),
+      cmocka_unit_test(saved_and_loaded),
+      cmocka_unit_test(whole_network),
+      cmocka_unit_test(one_scale_for_training_and_convert),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);

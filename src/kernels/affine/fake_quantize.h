@@ -34,8 +34,9 @@ void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float 
 /* Whether low - z and high - z are exact in float32, so that everything after the rounding can stay in float32: what the SIMD
    kernels need. Holds for all ranges of up to 24 bits. */
 static inline bool intact__affine_is_narrow(const intact_affine *p) {
-  int64_t low = p->low - p->zero_point, high = p->high - p->zero_point;
-  return low >= -(1 << 24) && high <= 1 << 24 && p->zero_point >= -(1 << 23) && p->zero_point <= 1 << 23 && p->low <= p->high;
+  const int64_t wide = 1 << 25; /* so that the differences below can't overflow */
+  if (p->low < -wide || p->high > wide || p->low > p->high || p->zero_point < -(1 << 23) || p->zero_point > 1 << 23) return false;
+  return p->low - p->zero_point >= -(1 << 24) && p->high - p->zero_point <= 1 << 24;
 }
 
 #endif
