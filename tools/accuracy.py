@@ -3,7 +3,7 @@
 """Accuracy of networks trained for integers: docs/accuracy.md. From the float weights of the reference models, at most four epochs over the
 60,000 Fashion-MNIST training images (Debian package dataset-fashion-mnist), mean of seeds 0 to 2 on the 10,000 test images.
 accuracy.py INTACT [--models A,B] [--seeds N] [--rows A,B] [--samples N] [--epochs N]. Results are kept in build/accuracy: a run that was
-interrupted goes on where it was."""
+interrupted goes on where it was; --kept writes the page from what is there."""
 import argparse
 import gzip
 import json
@@ -47,6 +47,8 @@ def run(intact, model, row, seed, options):
     kept = WORK / (key + ".json")
     if kept.exists():
         return json.loads(kept.read_text())
+    if options.kept:
+        return None
     images, labels = FILES["train"]
     command = [intact, "train", "--from-scratch", model, "--weights", reference() / model / "model.safetensors", "--data", WORK / images,
                "--labels", WORK / labels, "--test-data", WORK / FILES["test"][0], "--test-labels", WORK / FILES["test"][1], *COMMON, *ROWS[row],
@@ -68,8 +70,9 @@ def main():
     parser.add_argument("--models", default="cnn,resnet8,mobilenet")
     parser.add_argument("--rows", default=";".join(ROWS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--samples", type=int, default=0)
+    parser.add_argument("--kept", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     unpack()
@@ -79,8 +82,11 @@ def main():
     for row in rows:
         cells = []
         for model in models:
-            values = [run(options.intact, model, row, seed, options)["accuracy"] for seed in range(options.seeds)]
-            cells.append(f"{sum(values) / len(values):.2f} ({min(values):.2f}..{max(values):.2f})")
+            results = [run(options.intact, model, row, seed, options) for seed in range(options.seeds)]
+            values = [result["accuracy"] for result in results if result]
+            cells.append(f"{sum(values) / len(values):.2f} ({min(values):.2f}..{max(values):.2f})" if len(values) == options.seeds else "")
+        if not any(cells):
+            continue
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     commands = "\n".join(f"* {row}: `{' '.join(ROWS[row])}`" for row in rows)
     text = f"""# Accuracy of trained networks
@@ -91,8 +97,8 @@ of {options.seeds} seed(s) and the range over them. Each starts from the float w
 
 {chr(10).join(lines)}
 
-The first row is the float network as it is; the second the same network trained on in the same way without quantization, which is what the
-others are to be compared with. Options of the rows, besides `{' '.join(COMMON)} --epochs {options.epochs}`:
+The first row is the float network as it is; "float, trained on" is the same network trained on in the same way without quantization, which is
+what the others are to be compared with. Options of the rows, besides `{' '.join(COMMON)} --epochs {options.epochs}`:
 
 {commands}
 """
