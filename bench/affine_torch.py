@@ -36,6 +36,7 @@ for n in (262144, 8388608):
         "fake_quantize": lambda: torch.fake_quantize_per_tensor_affine(x, 0.05, 128, 0, 255),
         "fake_quantize_backward": lambda: torch.ops.aten.fake_quantize_per_tensor_affine_cachemask_backward(dy, mask),
         "learnable_backward": lambda: backward(dy, x, scale, zero_f, 0, 255, 1.0),
+        "learnable_in_place": lambda: backward(dy, x, scale, zero_f, 0, 255, 1.0),  # PyTorch has no such form
         "quantize_u8": lambda: torch.quantize_per_tensor(x, 0.05, 128, torch.quint8),
         "dequantize_u8": lambda: q.dequantize(),
         "min_max": lambda: torch.aminmax(x),

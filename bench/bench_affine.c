@@ -52,6 +52,10 @@ static void stream_two(arrays *a) {
   for (int64_t i = 0; i < a->n; i += AT_ONCE) store(a->out + i, load(a->x + i) + load(a->dy + i));
 }
 
+static void stream_over(arrays *a) {
+  for (int64_t i = 0; i < a->n; i += AT_ONCE) store(a->dy + i, load(a->x + i) + load(a->dy + i));
+}
+
 static void stream_read(arrays *a) {
   numbers sums[4] = {{0}};
   for (int64_t i = 0; i < a->n; i += 4 * AT_ONCE)
@@ -85,6 +89,12 @@ static void learnable_grad(arrays *a) {
   intact__learnable_grad_array(a->isa_set, a->x, a->dy, a->out, a->n, &a->affine, &sums);
   a->sink = (float)sums.scale;
 }
+/* As training runs it: the incoming gradient, read by nobody else, becomes the outgoing one. */
+static void learnable_grad_over(arrays *a) {
+  intact_learned_sums sums = {0};
+  intact__learnable_grad_array(a->isa_set, a->x, a->dy, a->dy, a->n, &a->affine, &sums);
+  a->sink = (float)sums.scale;
+}
 static void quantize(arrays *a) { intact__quantize_array(a->isa_set, a->x, a->codes, INTACT_U8, a->n, &a->affine); }
 static void dequantize(arrays *a) { intact__dequantize_array(a->isa_set, a->codes, INTACT_U8, a->out, a->n, 0.05f, 128); }
 static void min_max(arrays *a) {
@@ -107,6 +117,7 @@ static const bench benches[] = {
     {"fake_quantize", fake_quantize, stream_loop, 8},
     {"fake_quantize_backward", fake_quantize_grad, stream_two, 12},
     {"learnable_backward", learnable_grad, stream_two, 12},
+    {"learnable_in_place", learnable_grad_over, stream_over, 12},
     {"quantize_u8", quantize, stream_narrow, 5},
     {"dequantize_u8", dequantize, stream_widen, 5},
     {"min_max", min_max, stream_read, 4},
