@@ -80,6 +80,7 @@ intact_status intact__fake_quantizer_copy(const intact_observation *from, intact
   if (!made) return intact__no_memory(context, sizeof *made);
   *made = *from->fake;
   made->scale = made->zero_point = NULL;
+  made->unclamped = NULL;
   intact_status status = intact_tensor_copy(from->fake->scale, &made->scale);
   if (status == INTACT_OK) status = intact_tensor_copy(from->fake->zero_point, &made->zero_point);
   if (status != INTACT_OK) {
@@ -277,7 +278,10 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
     return intact__learnable_forward(x, &spec, y);
   }
   const intact_fake_spec spec = fixed_spec(observation);
-  return intact__fake_quantize_forward(x, &spec, y, NULL, &fake->clamps);
+  bool clamps = true;
+  const intact_status status = intact__fake_quantize_forward(x, &spec, y, NULL, &clamps);
+  fake->unclamped = clamps ? NULL : x->data;
+  return status;
 }
 
 /* The gradient of a learned clip's bounds: what lies outside moves with them, (high - z) * scale or (low - z) * scale. */
@@ -303,8 +307,8 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
                                               bool over, intact_tensor **dx, intact_tensor **d_scale, intact_tensor **d_zero_point) {
   const intact_fake_quantizer *fake = observation->fake;
   intact_tensor *ds = NULL, *dz = NULL;
-  /* The last forward was this one's if no other node shares the quantizer. */
-  const bool passes = fake->fake_quant_enabled && !is_learned(fake) && !fake->clamps && observation->uses == 1;
+  /* Other nodes and other samples may have gone through the quantizer since the forward of this x. */
+  const bool passes = fake->fake_quant_enabled && !is_learned(fake) && fake->unclamped && fake->unclamped == x->data;
   if (!fake->fake_quant_enabled || (passes && dy->dtype == INTACT_F32)) {
     INTACT_TRY(over || passes ? intact_tensor_share(dy, 0, NULL, dx) : intact_tensor_copy(dy, dx));
   } else if (is_learned(fake)) {
@@ -353,7 +357,7 @@ intact_status intact__fake_quantizer_by_range(intact_observation *observation, c
   INTACT_TRY(refresh(observation, NULL));
   fake->initialized = true;
   fake->stale = false;
-  fake->clamps = true;
+  fake->unclamped = NULL;
   *affine = intact__fake_quantizer_affine(observation);
   return INTACT_OK;
 }

@@ -29,7 +29,7 @@ typedef struct intact_fake_quantizer {
   bool is_weight; /* what switching by role goes by */
   bool fake_quant_enabled, learning_enabled, use_grad_scaling;
   bool mean_start;      /* learned: estimates are bounded by 2 mean|x| / sqrt(high - zero) (Esser et al., Learned Step Size Quantization) */
-  bool clamps;          /* the last forward may have met elements outside of low..high */
+  const void *unclamped; /* elements of the last forward's x if none of them was clamped; compared, never read */
   bool dirty;           /* statistics have changed since the qparams were made */
   bool initialized;     /* a forward has quantized with the qparams below */
   bool stale;           /* observed since then while switched off */

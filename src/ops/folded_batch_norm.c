@@ -235,16 +235,19 @@ static intact_status grad_folded(intact_grad *grad) {
   return INTACT_OK;
 }
 
+/* What both rows take and give. */
+#define FOLDED_SIGNATURE                                                                                                     \
+  .n_results = -1, .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},    \
+  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},          \
+                  {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},                               \
+                  {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL})
+#define FOLDED_ATTRS                                                                                              \
+  INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1), INTACT_FLOAT_ATTR("eps", 1e-5), INTACT_BOOL_ATTR("divide", 0)
+
 const intact_op intact_op_folded_batch_norm = {
     .name = "folded_batch_norm",
     .doc = "batch_norm of x / f + layer_bias, f = weight / sqrt(running_var + eps) per channel: of a layer whose weights fold_weight made.",
-    .schema = {.n_results = -1,
-               .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},
-               INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},
-                               {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},
-                               {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_ATTRS(INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1), INTACT_FLOAT_ATTR("eps", 1e-5),
-                            INTACT_BOOL_ATTR("divide", 0))},
+    .schema = {FOLDED_SIGNATURE, INTACT_ATTRS(FOLDED_ATTRS)},
     .infer = infer_folded,
     .eval_f32 = eval_folded,
     .grad = grad_folded,
@@ -318,13 +321,7 @@ static intact_status grad_folded_fake(intact_grad *grad) {
 const intact_op intact_op_folded_batch_norm_fake_quantize = {
     .name = "folded_batch_norm_fake_quantize",
     .doc = "fake_quantize of folded_batch_norm clamped to low..high: how a graph in training runs the three nodes.",
-    .schema = {.n_results = -1,
-               .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},
-               INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},
-                               {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},
-                               {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
-               INTACT_ATTRS(INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1), INTACT_FLOAT_ATTR("eps", 1e-5),
-                            INTACT_BOOL_ATTR("divide", 0), INTACT_BOOL_ATTR("observe", 0), INTACT_FLOAT_ATTR("low", -INFINITY),
+    .schema = {FOLDED_SIGNATURE, INTACT_ATTRS(FOLDED_ATTRS, INTACT_BOOL_ATTR("observe", 0), INTACT_FLOAT_ATTR("low", -INFINITY),
                             INTACT_FLOAT_ATTR("high", INFINITY))},
     .infer = infer_folded,
     .eval_f32 = eval_folded_fake,

@@ -126,6 +126,29 @@ static void one_scale_for_training_and_convert(void **state) {
   }
 }
 
+/* dx = dy * mask(x), whatever went through the quantizer between the forward of x and its backward: -12.8..12.7 by steps of 0.1. */
+static void masks_are_of_their_own_samples(void **state) {
+  (void)state;
+  static const float wide[] = {-20, 1, 20, 12.7f}, narrow[] = {-1, 1, 2, 3}, upstream[] = {1, 2, 3, 4}, masked[] = {0, 2, 0, 4};
+  const intact_quant_spec spec = {
+      .dtype = INTACT_S8, .quant_min = -128, .quant_max = 127, .scheme = INTACT_PER_TENSOR_AFFINE, .axis = -1};
+  const intact_fake_options options = {.kind = INTACT_FAKE_OBSERVED};
+  intact_observation *o = NULL;
+  assert_ok(context, intact__observation_create(context, &spec, &o));
+  o->fixed_scale = 0.1f;
+  assert_ok(context, intact__fake_quantizer_create(o, &options));
+  assert_ok(context, intact__fake_quantizer_set_mode(o, INTACT_FAKE_FROZEN));
+  intact_tensor *x = tensor_of(wide, 4), *other = tensor_of(narrow, 4), *dy = tensor_of(upstream, 4), *want = tensor_of(masked, 4);
+  intact_tensor *y = forward(o, x), *between = forward(o, other), *dx = NULL, *d_other = NULL;
+  assert_ok(context, intact__fake_quantizer_backward(o, x, dy, false, &dx, NULL, NULL));
+  assert_ok(context, intact__fake_quantizer_backward(o, other, dy, false, &d_other, NULL, NULL));
+  assert_true(same(dx, want));
+  assert_true(same(d_other, dy));
+  intact_tensor *all[] = {x, other, dy, want, y, between, dx, d_other};
+  for (int i = 0; i < 8; i++) intact_tensor_destroy(all[i]);
+  intact__observation_release(o);
+}
+
 /* Esser et al., Learned Step Size Quantization, section 2.1: steps start at 2 mean|x| / sqrt(quant_max). One large value
    among small ones, -2..1: mean|x| = (7 * 0.1 + 8) / 8 = 1.0875, the step 2.175; by the range it would be 8 / 1.5. Where the
    range asks for less, it stays: 255 levels of the same values. */
@@ -289,6 +312,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(modes),
       cmocka_unit_test(learned_steps_start_from_means),
+      cmocka_unit_test(masks_are_of_their_own_samples),
       cmocka_unit_test(learned_gradients),
       cmocka_unit_test(learned_scales_stay_usable),
       cmocka_unit_test(saved_and_loaded),
