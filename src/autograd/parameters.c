@@ -4,21 +4,11 @@
 
 #include "autograd/trainable.h"
 
-static const char *operand_name(const intact_node *node, int i) {
-  const intact_schema *schema = &node->op->schema;
-  return schema->operands[i < schema->n_operands ? i : schema->n_operands - 1].name;
-}
-
-static intact_role operand_role(const intact_node *node, int i) {
-  const intact_schema *schema = &node->op->schema;
-  return schema->operands[i < schema->n_operands ? i : schema->n_operands - 1].role;
-}
-
 /* Read as a weight or a bias, by role or (norms, recurrent layers, learned qparams) by name; or as an activation, if it is more than
    one number: the bias of a matmul, the table of positions. */
 static bool reads_parameter(const intact_node *node, int i) {
-  const char *name = operand_name(node, i);
-  const intact_role role = operand_role(node, i);
+  const char *name = intact__operand_spec(node->op, i)->name;
+  const intact_role role = intact__operand_spec(node->op, i)->role;
   if (role == INTACT_ROLE_WEIGHT || role == INTACT_ROLE_BIAS) return true;
   if (role == INTACT_ROLE_ACTIVATION) return node->operands[i]->constant->count > 1;
   if (role != INTACT_ROLE_NONE) return false;

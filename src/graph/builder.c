@@ -242,7 +242,7 @@ static intact_status check_arity(intact_graph *graph, const intact_op *op, const
     INTACT_FAIL(graph->context, INVALID_VALUE, name, "node %s (%s) has %d operands: the op takes at most %d", name, op->name,
                 n_operands, schema->n_operands);
   for (int i = 0; i < (n_operands > schema->n_operands ? n_operands : schema->n_operands); i++) {
-    const intact_operand_spec *spec = &schema->operands[i < schema->n_operands ? i : schema->n_operands - 1];
+    const intact_operand_spec *spec = intact__operand_spec(op, i);
     if ((i < n_operands && operands[i] != NULL) || (spec->flags & (INTACT_OPTIONAL | INTACT_VARIADIC)) != 0) continue;
     INTACT_FAIL(graph->context, MISSING_FIELD, name, "node %s (%s) lacks operand %d, %s, which the op requires", name, op->name,
                 i, spec->name);

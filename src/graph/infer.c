@@ -85,10 +85,9 @@ static bool can_fold(const intact_node *node) {
     const intact_value *operand = node->operands[i];
     if (operand == NULL) continue;
     if (operand->elements == NULL) return false;
-    const int spec = i < op->schema.n_operands ? i : op->schema.n_operands - 1;
     for (int k = 0; k < operand->n_elements; k++) {
       if (!intact__element_is_symbol(operand->elements[k])) continue;
-      if (op->schema.operands[spec].role == INTACT_ROLE_INDEX) return false;
+      if (intact__operand_spec(op, i)->role == INTACT_ROLE_INDEX) return false;
       symbols = true;
     }
   }

@@ -211,6 +211,11 @@ struct intact_op {
   const intact_alias *aliases; /* ended by a zero row; NULL: none */
 };
 
+/* What the schema says of operand i; the last entry stands for all operands of a variadic one. */
+static inline const intact_operand_spec *intact__operand_spec(const intact_op *op, int i) {
+  return &op->schema.operands[i < op->schema.n_operands ? i : op->schema.n_operands - 1];
+}
+
 /* Adjust a source file's row: #define order is name, doc, schema, infer, eval, grad, quant, lowering, aliases. */
 
 /* ---- registry (ops/ops.h): find and iterate; rows in ops.def order ---- */

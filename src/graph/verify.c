@@ -94,7 +94,7 @@ static intact_status check_node(const intact_graph *graph, const intact_node *no
   intact_context *context = graph->context;
   const intact_schema *schema = &node->op->schema;
   for (int i = 0; i < node->n_operands || i < schema->n_operands; i++) {
-    const intact_operand_spec *spec = &schema->operands[i < schema->n_operands ? i : schema->n_operands - 1];
+    const intact_operand_spec *spec = intact__operand_spec(node->op, i);
     const intact_value *operand = i < node->n_operands ? node->operands[i] : NULL;
     if (operand == NULL) {
       if ((spec->flags & (INTACT_OPTIONAL | INTACT_VARIADIC)) != 0) continue;

@@ -10,8 +10,7 @@ intact_status intact__infer_float(intact_infer *infer, int i) {
   if (i >= node->n_operands || node->operands[i] == NULL) return INTACT_OK;
   const intact_value *value = node->operands[i];
   if (value->dtype == INTACT_F32) return INTACT_OK;
-  const intact_schema *schema = &node->op->schema;
-  const char *name = schema->operands[i < schema->n_operands ? i : schema->n_operands - 1].name;
+  const char *name = intact__operand_spec(node->op, i)->name;
   INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name, "%s: operand %s (%s) is %s; it must be f32: cast it",
               node->op->name, name, value->name, intact_dtype_text(value->dtype));
 }

@@ -19,15 +19,10 @@ static intact_value *integers_of(const intact_value *value) {
   return value && intact__is_op(value->producer, "dequantize") ? value->producer->operands[0] : NULL;
 }
 
-static const intact_operand_spec *operand_spec(const intact_node *node, int operand) {
-  const intact_schema *schema = &node->op->schema;
-  return &schema->operands[operand < schema->n_operands ? operand : schema->n_operands - 1];
-}
-
 static bool is_plain_float(const intact_value *value) { return value && value->dtype == INTACT_F32 && !value->qparams; }
 
 static bool carries_data(const intact_node *node, int operand) {
-  intact_role role = operand_spec(node, operand)->role;
+  intact_role role = intact__operand_spec(node->op, operand)->role;
   return role == INTACT_ROLE_ACTIVATION || role == INTACT_ROLE_WEIGHT;
 }
 
@@ -78,7 +73,7 @@ static const char *refusal(const intact_node *node) {
   bool any = false;
   for (int i = 0; i < node->n_operands; i++) {
     if (!carries_data(node, i) || !is_plain_float(node->operands[i])) continue;
-    if (!integers_of(node->operands[i])) return intact__arena_format(arena, "operand %s is float", operand_spec(node, i)->name);
+    if (!integers_of(node->operands[i])) return intact__arena_format(arena, "operand %s is float", intact__operand_spec(node->op, i)->name);
     any = true;
   }
   if (!any) return "no quantized operand";
@@ -177,7 +172,7 @@ static intact_status set_operands(const attempt *a, const char **why) {
     if (integers) intact__node_set_operand(node, i, integers);
   }
   for (int i = 0; i < node->n_operands && !*why; i++)
-    if (node->operands[i] && operand_spec(node, i)->role == INTACT_ROLE_BIAS && node->operands[i]->dtype == INTACT_F32)
+    if (node->operands[i] && intact__operand_spec(node->op, i)->role == INTACT_ROLE_BIAS && node->operands[i]->dtype == INTACT_F32)
       INTACT_TRY(set_bias(node, i, why));
   return INTACT_OK;
 }

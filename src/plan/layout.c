@@ -37,9 +37,8 @@ static void find_wants(const intact_graph *graph, bool *wants) {
     if (!fixed && !any) continue;
     for (int i = 0; i < node->n_operands; i++) {
       const intact_value *operand = node->operands[i];
-      const int spec = i < node->op->schema.n_operands ? i : node->op->schema.n_operands - 1;
       if (operand != NULL && operand->qparams != NULL && operand->rank >= 3 &&
-          node->op->schema.operands[spec].role == INTACT_ROLE_ACTIVATION)
+          intact__operand_spec(node->op, i)->role == INTACT_ROLE_ACTIVATION)
         wants[operand->id] = true;
     }
   }

@@ -130,8 +130,7 @@ static intact_status home_of(builder *b, const intact_value *value, bool channel
 static bool operand_last(const intact_node *node, int i, bool channels_last) {
   const intact_value *operand = node->operands[i];
   if (!channels_last || operand->qparams == NULL || operand->rank < 3) return false;
-  const int spec = i < node->op->schema.n_operands ? i : node->op->schema.n_operands - 1;
-  return node->op->schema.operands[spec].role == INTACT_ROLE_ACTIVATION;
+  return intact__operand_spec(node->op, i)->role == INTACT_ROLE_ACTIVATION;
 }
 
 /* ---- steps of nodes ---- */

@@ -40,14 +40,9 @@ static void widths_of(const intact_node *node, const intact_qat_options *options
   if (!*weight) *weight = options->weight_bits;
 }
 
-static const intact_operand_spec *operand_spec(const intact_node *node, int operand) {
-  const intact_schema *schema = &node->op->schema;
-  return &schema->operands[operand < schema->n_operands ? operand : schema->n_operands - 1];
-}
-
 static bool is_layer(const intact_node *node) {
   for (int i = 0; i < node->n_operands; i++)
-    if (node->operands[i] && operand_spec(node, i)->role == INTACT_ROLE_WEIGHT) return true;
+    if (node->operands[i] && intact__operand_spec(node->op, i)->role == INTACT_ROLE_WEIGHT) return true;
   return false;
 }
 

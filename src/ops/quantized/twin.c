@@ -104,8 +104,7 @@ intact_status intact__infer_quantized(intact_infer *infer, int operand, bool per
   const intact_node *node = infer->node;
   const intact_value *value = node->operands[operand];
   const intact_qparams *q = value->qparams;
-  const char *name =
-      node->op->schema.operands[operand < node->op->schema.n_operands ? operand : node->op->schema.n_operands - 1].name;
+  const char *name = intact__operand_spec(node->op, operand)->name;
   if (q == NULL || (q->dtype != INTACT_U8 && q->dtype != INTACT_S8) || q->real_zero_point != NULL)
     INTACT_FAIL(infer->context, TYPE_MISMATCH, node->name,
                 "%s '%s': operand %s is %s%s; it must be a quantized tensor of u8 or s8", node->op->name, node->name, name,

@@ -27,14 +27,9 @@ static fate *fate_of(const walk *w, const intact_node *node) {
   return &w->fates[position];
 }
 
-static const intact_operand_spec *operand_spec(const intact_node *node, int operand) {
-  const intact_schema *schema = &node->op->schema;
-  return &schema->operands[operand < schema->n_operands ? operand : schema->n_operands - 1];
-}
-
 static bool is_float_operand(const intact_node *node, int operand, intact_role role) {
   const intact_value *value = node->operands[operand];
-  return value && value->dtype == INTACT_F32 && operand_spec(node, operand)->role == role;
+  return value && value->dtype == INTACT_F32 && intact__operand_spec(node->op, operand)->role == role;
 }
 
 /* An activation: by its role, or as what stands where weights usually stand (products of activations). */
