@@ -18,6 +18,7 @@ const cli_option cli_train_options[] = {
     {"--float", NULL, "plain training of the float network"},
     {"--samples", "N", "use the first N samples (default: all)"},
     {"--batch", "N", "samples per step (default 32)"},
+    {"--replicas", "N", "parts of a step's batch; any number of processes that divides N gives the same bits (default 2)"},
     {"--mean", "m[,m..]", "subtracted from u8/255 (or from float data), one value or one per channel"},
     {"--std", "s[,s..]", "then divided by, one value or one per channel"},
     {"--epochs", "N", "passes over the samples (default 1)"},
@@ -198,8 +199,9 @@ const intact_qat_options *cli_training_qat(cli_training *t, const intact_graph *
 int cli_training_read(cli *c, cli_training *t) {
   *t = (cli_training){.options = intact_train_default_options()};
   intact_train_options *o = &t->options;
-  int64_t seed;
+  int64_t seed, replicas;
   if (!cli_int(c, "--epochs", 1, 1, 1 << 20, &o->epochs) || !cli_int(c, "--batch", 32, 1, 1 << 20, &o->batch) ||
+      !cli_int(c, "--replicas", o->replicas, 1, INTACT_MAX_REPLICAS, &replicas) ||
       !cli_int(c, "--seed", 0, 0, INT64_MAX, &seed) || !cli_int(c, "--checkpoint-steps", 0, 1, INT64_MAX, &o->checkpoint_steps) ||
       !cli_int(c, "--fake-quantize-at", 0, 0, INT64_MAX, &o->qat.fake_quantize_at) ||
       !cli_int(c, "--freeze-observers-at", -1, 0, INT64_MAX, &o->qat.freeze_observers_at) ||
@@ -210,6 +212,7 @@ int cli_training_read(cli *c, cli_training *t) {
     return CLI_WRONG_USE;
   }
   o->seed = (uint64_t)seed;
+  o->replicas = (int)replicas;
   o->checkpoint = cli_get(c, "--checkpoint");
   o->resume = cli_get(c, "--resume") != NULL;
   o->simulate_integers = cli_get(c, "--simulate-integers") != NULL;

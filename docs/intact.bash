@@ -8,7 +8,7 @@ _intact() {
   case $verb in
     inspect) words='--stage --data --samples --mean --std ' ;;
     quantize) words='--data --labels -o --samples --batch --mean --std --quantizer --observer --weight-observer --activations --weights --io --keep-float --no-equalize --no-bias-correction ' ;;
-    train) words='--data --labels -o --from-scratch --weights --test-data --test-labels --float --samples --batch --mean --std --epochs --lr --optimizer --momentum --weight-decay --schedule --schedule-by --clip-norm --label-smoothing --augment --distill --distill-weight --distill-temperature --bits-weights --bits-activations --method --activations --simulate-integers --per-tensor --keep-float --no-equalize --learn-scales-at --fake-quantize-at --freeze-observers-at --freeze-batch-norm-at --checkpoint --checkpoint-steps --resume --report --log ' ;;
+    train) words='--data --labels -o --from-scratch --weights --test-data --test-labels --float --samples --batch --replicas --mean --std --epochs --lr --optimizer --momentum --weight-decay --schedule --schedule-by --clip-norm --label-smoothing --augment --distill --distill-weight --distill-temperature --bits-weights --bits-activations --method --activations --simulate-integers --per-tensor --keep-float --no-equalize --learn-scales-at --fake-quantize-at --freeze-observers-at --freeze-batch-norm-at --checkpoint --checkpoint-steps --resume --report --log ' ;;
     run) words='--input --output --engine ' ;;
     eval) words='--data --labels --samples --batch --mean --std --engine ' ;;
     compare) words='--data --samples --mean --std --engine-a --engine-b ' ;;

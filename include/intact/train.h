@@ -21,7 +21,10 @@ INTACT_API intact_status intact_network_create(intact_context *context, const ch
    else (counters of batches apart). On failure nothing has changed. */
 INTACT_API intact_status intact_weights_load(intact_graph *graph, const char *path);
 
-/* Makes outputs[i] for the inputs, f32 and of the shapes of the graph's own outputs; the caller's. */
+enum { INTACT_MAX_REPLICAS = 256 };
+
+/* Makes outputs[i] for the inputs, f32 and of the shapes of the graph's own outputs; the caller's. Replicas call it at the same time,
+   each with a graph, and a context, of its own. */
 typedef intact_status (*intact_stand_in)(void *user, const intact_graph *graph, const intact_tensor *const *inputs,
                                          intact_tensor **outputs);
 
@@ -33,7 +36,10 @@ typedef struct intact_train_options {
                                                        (total_steps, T_max, total_iters) are filled in */
   bool schedule_by_epoch;   /* the schedule goes on with every epoch, not with every step */
   int64_t epochs;           /* default 1 */
-  int64_t batch;            /* samples per step over all machines, default 32 */
+  int64_t batch;            /* samples per step over all processes, default 32 */
+  int replicas;             /* parts that a batch is split into, default 2. Sums over a batch are made part by part, so that one process
+                               and any number of processes that divides this give the same bits. At least as many as processes; 0:
+                               just that. A batch with fewer samples than replicas is split over the processes alone */
   uint64_t seed;            /* of the order of the samples */
   double label_smoothing;
   double clip_norm;         /* gradients are scaled down to this norm; 0: not */

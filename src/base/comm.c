@@ -21,6 +21,12 @@ intact_status intact__comm_set(intact_context *context, const intact_comm *comm)
   return intact__attach(context, &key, kept, destroy);
 }
 
+intact_status intact__comm_of(intact_context *context, intact_comm **comm) {
+  if (!comm_of(context)) INTACT_TRY(intact__comm_set(context, &(intact_comm){.size = 1}));
+  *comm = comm_of(context);
+  return INTACT_OK;
+}
+
 int intact_comm_rank(const intact_context *context) {
   const intact_comm *comm = comm_of(context);
   return comm ? comm->rank : 0;
@@ -31,6 +37,19 @@ int intact_comm_size(const intact_context *context) {
   return comm ? comm->size : 1;
 }
 
+void intact__comm_set_part(intact_context *context, int64_t part, int64_t whole) {
+  intact_comm *comm = comm_of(context);
+  if (!comm) return;
+  comm->part = part;
+  comm->whole = whole;
+}
+
+int64_t intact__comm_whole(const intact_context *context, int64_t count) {
+  const intact_comm *comm = comm_of(context);
+  if (!comm || comm->size < 2) return count;
+  return comm->part > 0 ? count / comm->part * comm->whole : count * comm->size;
+}
+
 void intact_comm_leave(intact_context *context, bool failed) {
   intact_comm *comm = comm_of(context);
   if (!comm || !comm->leave) return;
@@ -38,11 +57,18 @@ void intact_comm_leave(intact_context *context, bool failed) {
   *comm = (intact_comm){.size = 1};
 }
 
+intact_status intact__comm_gather(intact_context *context, const void *mine, size_t bytes, void *all) {
+  const intact_comm *comm = comm_of(context);
+  if (comm && comm->size > 1) return comm->gather(context, comm->user, mine, bytes, all);
+  memcpy(all, mine, bytes);
+  return INTACT_OK;
+}
+
 /* Adds (or takes the extreme of) n elements of every process, rank by rank. */
 typedef void (*combine_fn)(void *into, const void *from, size_t n);
 
 static intact_status reduce(intact_context *context, void *values, size_t n, size_t size, combine_fn combine) {
-  enum { PIECE = 1 << 16 };
+  enum { PIECE = 1 << 18 };
   const intact_comm *comm = comm_of(context);
   if (!comm || comm->size < 2 || n == 0) return INTACT_OK;
   const size_t piece = n < PIECE ? n : PIECE;

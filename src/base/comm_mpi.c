@@ -35,7 +35,9 @@ static void leave(void *user, bool failed) {
 intact_status intact_comm_join(intact_context *context) {
   if (intact_comm_started() < 2 || intact_comm_size(context) > 1) return INTACT_OK;
   intact_comm comm = {.gather = gather, .leave = leave};
-  if (MPI_Init(NULL, NULL) != MPI_SUCCESS) INTACT_FAIL(context, IO, "", "MPI does not start");
+  int level = MPI_THREAD_SINGLE; /* replicas call it one after the other, each from its thread */
+  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED)
+    INTACT_FAIL(context, IO, "", "MPI does not start, or not for processes with threads");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &comm.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &comm.size);

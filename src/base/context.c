@@ -21,6 +21,7 @@ typedef struct attachment {
 
 struct intact_context {
   intact_context_options options;
+  int threads; /* that loops use at present, at most options.threads */
   intact_pool *pool;
   attachment *attachments;
   bool recycles; /* the allocator is the heap */
@@ -78,11 +79,21 @@ intact_status intact_context_create(const intact_context_options *options, intac
   if (!c) return INTACT_NO_MEMORY;
   memset(c, 0, sizeof *c);
   c->options = o;
+  c->threads = o.threads;
   c->isa_set = intact__isa_implies(o.isa);
   c->recycles = o.allocator.allocate == heap_allocate;
   intact__recycler_init(&c->recycler);
   *context = c;
   return INTACT_OK;
+}
+
+intact_status intact__context_like(intact_context *context, int threads, intact_context **other) {
+  intact_context_options options = context->options;
+  options.log = NULL;
+  options.progress = NULL;
+  options.threads = threads;
+  const intact_status status = intact_context_create(&options, other);
+  return status == INTACT_OK ? INTACT_OK : intact__no_memory(context, sizeof **other);
 }
 
 void intact_context_destroy(intact_context *context) {
@@ -124,6 +135,7 @@ const char *intact_context_where(const intact_context *context) { return context
 const char *intact_context_details(const intact_context *context) { return context->details ? context->details : ""; }
 int intact_context_threads(const intact_context *context) { return context->options.threads; }
 intact_isa intact_context_isa(const intact_context *context) { return context->options.isa; }
+int intact__loop_threads(const intact_context *context) { return context->threads; }
 uint32_t intact__isa_set(const intact_context *context) { return context->isa_set; }
 uint64_t intact__seed(const intact_context *context) { return context->options.seed; }
 
@@ -162,6 +174,14 @@ intact_status intact__fail_in(intact_context *context, const char *format, ...) 
   int room = (int)(sizeof context->message - used) - 3; /* ": " and the end; what does not fit is cut */
   snprintf(context->message + used, sizeof context->message - used, ": %.*s", room > 0 ? room : 0, inner);
   return context->status;
+}
+
+void intact__error_copy(intact_context *context, const intact_context *from) {
+  if (context == from) return;
+  memcpy(context->message, from->message, sizeof context->message);
+  memcpy(context->where, from->where, sizeof context->where);
+  context->status = from->status;
+  intact__fail_details(context, from->details ? intact__strdup(context, from->details) : NULL);
 }
 
 intact_status intact__no_memory(intact_context *context, size_t bytes) {
@@ -228,11 +248,19 @@ void intact__progress(intact_context *context, const char *what, int64_t done, i
   if (context->options.progress) context->options.progress(context->options.progress_user, what, done, total);
 }
 
+void intact__limit_threads(intact_context *context, int threads) {
+  if (threads != context->threads) {
+    intact__pool_destroy(context->pool);
+    context->pool = NULL;
+  }
+  context->threads = threads;
+}
+
 void intact__parallel(intact_context *context, int64_t count, int64_t grain, intact_range_fn fn, void *user) {
   if (count <= 0) return;
   if (grain < 1) grain = 1;
-  if (context->options.threads > 1 && count > grain && !intact__parallel_inside()) {
-    if (!context->pool) context->pool = intact__pool_create(context->options.threads);
+  if (context->threads > 1 && count > grain && !intact__parallel_inside()) {
+    if (!context->pool) context->pool = intact__pool_create(context->threads);
     if (context->pool) {
       intact__pool_run(context->pool, count, grain, fn, user);
       return;

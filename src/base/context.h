@@ -38,6 +38,11 @@ intact_status intact__fail(intact_context *context, intact_status status, const 
 void intact__fail_details(intact_context *context, char *details);
 /* Puts "outer: " before the message of the last error; returns its status. */
 intact_status intact__fail_in(intact_context *context, const char *format, ...) INTACT_PRINTF(2, 3);
+/* Makes the last error of another context this one's. */
+void intact__error_copy(intact_context *context, const intact_context *from);
+
+/* Another context with the same allocator, instruction set and seed; it writes no log. */
+intact_status intact__context_like(intact_context *context, int threads, intact_context **other);
 
 /* Heap. Memory is aligned to 64 bytes and not cleared; intact__alloc_zeroed clears it. NULL when there is none
    (the caller reports NO_MEMORY with intact__no_memory). Sizes are count * size, checked for overflow. */
@@ -66,6 +71,9 @@ uint64_t intact__seed(const intact_context *context);
    piece is enough. */
 typedef void (*intact_range_fn)(void *user, int64_t begin, int64_t end);
 void intact__parallel(intact_context *context, int64_t count, int64_t grain, intact_range_fn fn, void *user);
+/* From here on loops run on so many threads, at most those of the context. */
+void intact__limit_threads(intact_context *context, int threads);
+int intact__loop_threads(const intact_context *context);
 /* Index of the pool's thread that runs the calling piece, 0..threads-1 (0 outside of intact__parallel). */
 int intact__thread_index(void);
 bool intact__parallel_inside(void); /* the caller runs a piece of a parallel loop */

@@ -52,7 +52,7 @@ int intact__cpu_count(void) {
 int intact__thread_index(void) { return thread_index; }
 bool intact__parallel_inside(void) { return inside; }
 
-static void relax(void) {
+void intact__relax(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -84,7 +84,7 @@ static uint32_t wait_for_loop(intact_pool *pool, uint32_t seen, int *spin) {
       if (*spin < SPIN_MOST) *spin *= 2;
       return epoch;
     }
-    relax();
+    intact__relax();
   }
   if (*spin > SPIN_LEAST) *spin /= 2;
   atomic_fetch_add(&pool->sleepers, 1);
@@ -156,7 +156,7 @@ void intact__pool_run(intact_pool *pool, int64_t count, int64_t grain, intact_ra
   work(l);
   uint32_t gate = atomic_fetch_and(&pool->gate, ~GATE_OPEN) & ~GATE_OPEN;
   for (int i = 0; gate && i < SPIN_MOST; i++) {
-    relax();
+    intact__relax();
     gate = atomic_load(&pool->gate);
   }
   while ((gate = atomic_load(&pool->gate)) != 0) sleep_while_equal(&pool->gate, gate);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "graph/fake_quantizer.h"
 #include "graph/internal.h"
 #include "graph/quantizer.h"
 
@@ -35,7 +36,7 @@ static intact_status copy_constants(copier *c) {
     const intact_value *value = c->from->values[i];
     if (value == NULL || value->constant == NULL) continue;
     intact_tensor *shared = NULL;
-    INTACT_TRY(intact_tensor_share(value->constant, value->constant->rank, NULL, &shared));
+    INTACT_TRY(intact__tensor_share_in(c->to->context, value->constant, &shared));
     INTACT_TRY(intact__graph_add_constant(c->to, value->name, shared, value->qparams, &c->values[value->id]));
   }
   return INTACT_OK;
@@ -69,7 +70,7 @@ static intact_status copy_attrs(const intact_node *from, intact_node *to) {
         break;
       case INTACT_ATTR_TENSOR: {
         intact_tensor *shared = NULL;
-        if (attr->tensor != NULL) INTACT_TRY(intact_tensor_share(attr->tensor, attr->tensor->rank, NULL, &shared));
+        if (attr->tensor != NULL) INTACT_TRY(intact__tensor_share_in(to->graph->context, attr->tensor, &shared));
         INTACT_TRY(intact__attr_set_tensor(to, spec->name, shared));
         break;
       }
@@ -134,7 +135,24 @@ static intact_status copy_observations(copier *c) {
       if (c->nodes[k]->observation == observation)
         c->nodes[i + 1]->observation = intact__observation_retain(c->nodes[k + 1]->observation);
     if (observation != NULL && c->nodes[i + 1]->observation == NULL)
-      INTACT_TRY(intact__observation_copy(observation, &c->nodes[i + 1]->observation));
+      INTACT_TRY(intact__observation_copy(c->to->context, observation, &c->nodes[i + 1]->observation));
+  }
+  return INTACT_OK;
+}
+
+/* Learned qparams are constants that share their elements with the fake quantizer: with the copy's, in the copy. */
+static intact_status link_learned(copier *c) {
+  for (size_t i = 0; i < c->n_nodes; i += 2) {
+    const intact_observation *from = c->nodes[i]->observation, *to = c->nodes[i + 1]->observation;
+    for (int k = 1; from != NULL && from->fake != NULL && k < c->nodes[i]->n_operands; k++) {
+      const intact_tensor *old = k == 1 ? from->fake->scale : from->fake->zero_point;
+      intact_value *value = c->nodes[i + 1]->operands[k];
+      if (value == NULL || value->constant == NULL || value->constant->data != old->data) continue;
+      intact_tensor *shared;
+      INTACT_TRY(intact_tensor_share(k == 1 ? to->fake->scale : to->fake->zero_point, 0, NULL, &shared));
+      intact_tensor_destroy(value->constant);
+      value->constant = shared;
+    }
   }
   return INTACT_OK;
 }
@@ -199,6 +217,7 @@ static intact_status copy_content(copier *c) {
   INTACT_TRY(copy_constants(c));
   INTACT_TRY(copy_nodes(c));
   INTACT_TRY(copy_observations(c));
+  INTACT_TRY(link_learned(c));
   INTACT_TRY(copy_annotations(c));
   intact_value **outputs = intact__arena_alloc(&to->arena, (size_t)from->n_outputs, sizeof *outputs);
   if (outputs == NULL) return intact__no_memory(to->context, (size_t)from->n_outputs * sizeof *outputs);
@@ -219,8 +238,12 @@ static intact_status copy_graph(const intact_graph *from, intact_graph *to) {
 }
 
 intact_status intact_graph_copy(const intact_graph *graph, intact_graph **copy) {
+  return intact__graph_copy_to(graph, graph->context, copy);
+}
+
+intact_status intact__graph_copy_to(const intact_graph *graph, intact_context *context, intact_graph **copy) {
   intact_graph *made = NULL;
-  INTACT_TRY(intact__graph_create(graph->context, graph->name, &made));
+  INTACT_TRY(intact__graph_create(context, graph->name, &made));
   const intact_status status = copy_graph(graph, made);
   if (status != INTACT_OK) {
     intact_graph_destroy(made);

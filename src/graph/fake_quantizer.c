@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/comm.h"
 #include "kernels/affine/choose_qparams.h"
 
 static bool is_learned(const intact_fake_quantizer *fake) {
@@ -75,7 +76,7 @@ intact_status intact__fake_quantizer_create(intact_observation *observation, con
 }
 
 intact_status intact__fake_quantizer_copy(const intact_observation *from, intact_observation *to) {
-  intact_context *context = from->context;
+  intact_context *context = to->context;
   intact_fake_quantizer *made = intact__alloc(context, 1, sizeof *made);
   if (!made) return intact__no_memory(context, sizeof *made);
   *made = *from->fake;
@@ -87,6 +88,8 @@ intact_status intact__fake_quantizer_copy(const intact_observation *from, intact
     intact__fake_quantizer_destroy(context, made);
     return status;
   }
+  intact__tensor_move(made->scale, context);
+  intact__tensor_move(made->zero_point, context);
   intact__fake_quantizer_destroy(context, to->fake);
   to->fake = made;
   return INTACT_OK;
@@ -203,19 +206,25 @@ static void bound_learned(const intact_observation *observation) {
 
 /* Where the levels are few, most values lie in a small part of the range: the published start of learned step sizes. Ranges with both
    signs and a zero point between stay as they are. */
-static void start_from_means(intact_fake_quantizer *fake, const intact_tensor *x) {
+static intact_status start_from_means(intact_fake_quantizer *fake, const intact_tensor *x) {
   const int64_t n = fake->scale->count;
+  double *sums = intact__alloc_zeroed(x->context, (size_t)n + 1, sizeof *sums); /* of |x| in every channel, and elements */
+  if (!sums) return intact__no_memory(x->context, (size_t)n * sizeof *sums);
   int64_t inner = n > 1 ? 1 : x->count;
   for (int k = fake->axis + 1; n > 1 && k < x->rank; k++) inner *= x->dims[k];
-  for (int64_t c = 0; c < n && x->count > 0; c++) {
-    const int64_t zero = (int64_t)intact__tensor_get_f64(fake->zero_point, c), levels = fake->high - zero;
-    double sum = 0;
-    if (levels < 1 || (zero != 0 && zero != fake->low)) continue;
+  for (int64_t c = 0; c < n && x->count > 0; c++)
     for (int64_t first = c * inner; first < x->count; first += n * inner)
-      for (int64_t i = first; i < first + inner; i++) sum += fabs((double)intact__f32(x)[i]);
-    const float start = (float)(2 * sum / (double)(x->count / n) / sqrt((double)levels));
+      for (int64_t i = first; i < first + inner; i++) sums[c] += fabs((double)intact__f32(x)[i]);
+  sums[n] = (double)(x->count / n);
+  const intact_status status = fake->is_weight ? INTACT_OK : intact__comm_sum_f64(x->context, sums, (size_t)n + 1);
+  for (int64_t c = 0; c < n && status == INTACT_OK; c++) {
+    const int64_t zero = (int64_t)intact__tensor_get_f64(fake->zero_point, c), levels = fake->high - zero;
+    if (levels < 1 || (zero != 0 && zero != fake->low)) continue;
+    const float start = (float)(2 * sums[c] / sums[n] / sqrt((double)levels));
     if (start > 0 && start < intact__f32(fake->scale)[c]) intact__f32(fake->scale)[c] = start;
   }
+  intact__free(x->context, sums);
+  return status;
 }
 
 static intact_status refresh(intact_observation *observation, const intact_tensor *x) {
@@ -223,7 +232,7 @@ static intact_status refresh(intact_observation *observation, const intact_tenso
   if (fake->kind == INTACT_FAKE_FUSED) return fake->fake_quant_enabled ? take_fused(observation, x) : INTACT_OK;
   if (fake->dirty) {
     INTACT_TRY(take_observed(observation));
-    if (fake->mean_start && x->dtype == INTACT_F32) start_from_means(fake, x);
+    if (fake->mean_start && x->dtype == INTACT_F32) INTACT_TRY(start_from_means(fake, x));
   }
   if (is_learned(fake)) bound_learned(observation);
   return INTACT_OK;
@@ -247,7 +256,8 @@ static intact_fake_spec fixed_spec(const intact_observation *observation) {
 static intact_learnable_spec learned_spec(const intact_observation *observation, const intact_tensor *x) {
   const intact_fake_quantizer *fake = observation->fake;
   double factor = 1.0;
-  if (fake->use_grad_scaling) factor = 1.0 / sqrt((double)x->count * (double)fake->high);
+  const int64_t n = fake->is_weight ? x->count : intact__comm_whole(x->context, x->count);
+  if (fake->use_grad_scaling) factor = 1.0 / sqrt((double)n * (double)fake->high);
   return (intact_learnable_spec){.where = name_of(observation),
                                  .axis = fake->axis,
                                  .low = fake->low,

@@ -45,8 +45,7 @@ void intact__observation_release(intact_observation *observation) {
   intact__free(context, observation);
 }
 
-intact_status intact__observation_copy(const intact_observation *observation, intact_observation **copy) {
-  intact_context *context = observation->context;
+intact_status intact__observation_copy(intact_context *context, const intact_observation *observation, intact_observation **copy) {
   const intact_observer *row = observation->spec.observer;
   intact_observation *made = NULL;
   INTACT_TRY(intact__observation_create(context, &observation->spec, &made));
@@ -71,6 +70,16 @@ intact_status intact__observation_copy(const intact_observation *observation, in
 fail:
   intact__observation_release(made);
   return status;
+}
+
+const intact_node *intact__unshared_node(const intact_graph *graph) {
+  for (const intact_node *node = graph->first; node; node = node->next) {
+    const intact_observation *o = node->observation;
+    const bool weight = o && ((o->fake && o->fake->is_weight) || (node->n_operands > 0 && node->operands[0]->constant));
+    if (o && o->spec.observer && !o->spec.observer->shares && !weight) return node;
+    if (node->n_bodies > 0) return node;
+  }
+  return NULL;
 }
 
 bool intact__node_observes(const intact_node *node) {

@@ -77,8 +77,12 @@ typedef struct intact_observation {
 intact_status intact__observation_create(intact_context *context, const intact_quant_spec *spec, intact_observation **observation);
 intact_observation *intact__observation_retain(intact_observation *observation);
 void intact__observation_release(intact_observation *observation); /* takes NULL */
-/* Another one with the same statistics (create and merge); refuses observers without merge that have seen something. */
-intact_status intact__observation_copy(const intact_observation *observation, intact_observation **copy);
+/* Another one with the same statistics (create and merge), in a context that may be another; refuses observers without merge that have
+   seen something. */
+intact_status intact__observation_copy(intact_context *context, const intact_observation *observation, intact_observation **copy);
+/* The first node that keeps processes from each taking a part of the batches: its observer looks at its own part alone (what only sees
+   weights sees the same everywhere), or it has branches, which some of them may not take. NULL: none. */
+const intact_node *intact__unshared_node(const intact_graph *graph);
 bool intact__node_observes(const intact_node *node); /* its operand 0 counts for its observation's statistics */
 intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x);
 intact_status intact__observation_qparams(const intact_observation *observation, intact_arena *arena, intact_qparams **qparams);

@@ -30,7 +30,8 @@ typedef struct work {
   const float *layer_bias;                          /* of a folded norm; NULL: 0 */
   bool training, folded, divide, fakes, observes;   /* fakes: the result is clamped to low..high and fake-quantized */
   double eps, momentum, n;                          /* n: elements per channel, over all processes */
-  double *shared, *sums, *sums_x; /* a shared batch: room; sums of dy and dy x of all parts. NULL: not shared */
+  double *shared;                /* a shared batch: room for what its parts exchange. NULL: not shared */
+  double *own, *all_sums;        /* in it, 2 each for every channel: sums of dy and dy x of this part, and of all */
   float low, high;
   uint32_t isa_set;
   intact_affine affine;          /* of fakes */
@@ -253,44 +254,51 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
 
 /* ---- a batch that several processes share ---- */
 
-/* Sums of a channel's x, or of its squared distances from `mean`. */
-static double sum_of(const work *k, int64_t c, double mean, bool square) {
-  double parts[8] = {0}, squares[8] = {0};
-  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, mean, parts, squares);
-  return add_parts(square ? squares : parts);
+static int64_t grain_of(const work *k) { return 16384 / (k->batch * k->plane + 1) + 1; }
+
+/* Mean and variance of this part, 2 for every channel. */
+static void part_statistics(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  for (int64_t c = begin; c < end; c++) batch_statistics(k, c, &k->own[2 * c], &k->own[2 * c + 1]);
 }
 
-/* Mean and variance of all parts (unless the forward has kept them) and n, before the channels are worked on; release with unshare. */
-static intact_status share(intact_context *context, work *k) {
-  if (!k->training || intact_comm_size(context) < 2) return INTACT_OK;
-  const size_t n = (size_t)k->channels;
-  double *room = intact__alloc_zeroed(context, 4 * n + 1, sizeof *room), *mean = room, *var = room + n;
-  if (room == NULL) return intact__no_memory(context, 4 * n * sizeof *room);
-  k->shared = room;
-  k->sums = room + 2 * n;
-  k->sums_x = room + 3 * n;
-  const bool kept = k->saved_mean != NULL;
-  for (size_t c = 0; c < n && !kept; c++) mean[c] = sum_of(k, (int64_t)c, 0, false);
-  mean[n] = k->n; /* overwritten below */
-  INTACT_TRY(intact__comm_sum_f64(context, mean, n + 1));
-  k->n = mean[n];
-  if (kept) return INTACT_OK;
-  for (size_t c = 0; c < n; c++) mean[c] /= k->n;
-  for (size_t c = 0; c < n; c++) var[c] = sum_of(k, (int64_t)c, mean[c], true);
-  INTACT_TRY(intact__comm_sum_f64(context, var, n));
-  for (size_t c = 0; c < n; c++) var[c] /= k->n;
-  k->saved_mean = mean;
-  k->saved_var = var;
+/* One channel's mean and variance of all parts from theirs, of n elements in all: what is between the parts adds to what is within.
+   parts: [processes][1 + 2 channels], first a part's own n. */
+static void join_statistics(const work *k, const double *parts, int n_parts, int64_t c, double *mean, double *var) {
+  const int64_t width = 1 + 2 * k->channels;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < n_parts; i++) sum += parts[i * width] * parts[i * width + 1 + 2 * c];
+  *mean = sum / k->n;
+  for (int i = 0; i < n_parts; i++) {
+    const double *part = parts + i * width, gap = part[1 + 2 * c] - *mean;
+    squares += part[0] * (part[2 + 2 * c] + gap * gap);
+  }
+  *var = squares / k->n;
+}
+
+static bool is_shared(intact_context *context, const work *k) { return k->training && intact_comm_size(context) > 1; }
+
+/* Forward: mean and variance of all parts, before the channels are worked on. Release k->shared. */
+static intact_status share_statistics(intact_context *context, work *k) {
+  if (!is_shared(context, k)) return INTACT_OK;
+  const int n_parts = intact_comm_size(context);
+  const size_t n = (size_t)k->channels, width = 1 + 2 * n;
+  double *room = k->shared = intact__alloc(context, ((size_t)n_parts + 1) * width + 2 * n, sizeof *room);
+  if (room == NULL) return intact__no_memory(context, ((size_t)n_parts + 2) * width * sizeof *room);
+  double *mine = room + 2 * n, *parts = mine + width;
+  mine[0] = k->n;
+  k->own = mine + 1;
+  intact__parallel(context, k->channels, grain_of(k), part_statistics, k);
+  INTACT_TRY(intact__comm_gather(context, mine, width * sizeof *mine, parts));
+  k->n = 0;
+  for (int i = 0; i < n_parts; i++) k->n += parts[(size_t)i * width];
+  for (size_t c = 0; c < n; c++) join_statistics(k, parts, n_parts, (int64_t)c, &room[c], &room[n + c]);
+  k->saved_mean = room;
+  k->saved_var = room + n;
   return INTACT_OK;
 }
 
-static void unshare(intact_context *context, work *k) { intact__free(context, k->shared); }
-
 /* ---- forward ---- */
-
-static int64_t grain_of(const work *k) {
-  return 16384 / (k->batch * k->plane + 1) + 1;
-}
 
 static intact_status forward_fakes(const intact_call *call, work *k) {
   intact_observation *observation = call->node->observation;
@@ -317,10 +325,10 @@ intact_status intact__batch_norm_fast(const intact_call *call) {
   k.new_var = y[2] != NULL ? intact__f32(y[2]) : NULL;
   k.save_mean = y[3] != NULL ? y[3]->data : NULL;
   k.save_var = y[4] != NULL ? y[4]->data : NULL;
-  intact_status status = share(call->context, &k);
+  intact_status status = share_statistics(call->context, &k);
   if (status == INTACT_OK && k.fakes) status = forward_fakes(call, &k);
   if (status == INTACT_OK && !k.fakes) intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
-  unshare(call->context, &k);
+  intact__free(call->context, k.shared);
   return status;
 }
 
@@ -346,18 +354,19 @@ INTACT_WIDE static void add_products(const float *x, const float *dy, int64_t n,
 }
 
 /* Sums of dy and of dy (x - shift). */
-static void gradient_sums(const work *k, int64_t c, const channel *h, double *sum, double *sum_x) {
+static void gradient_sums(const work *k, int64_t c, const channel *h, double *sums) {
   double parts[8] = {0}, parts_x[8] = {0};
   const float *dy = k->fakes ? k->dx : k->dy;
   for (int64_t b = 0; b < k->batch; b++)
     add_products(plane_of(k, k->x, b, c), plane_of(k, dy, b, c), k->plane, h->shift, parts, parts_x);
-  *sum = add_parts(parts);
-  *sum_x = add_parts(parts_x);
+  sums[0] = add_parts(parts);
+  sums[1] = add_parts(parts_x);
 }
 
 /* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
    vanish but for what eps leaves of them. */
-static void parameter_gradients(const work *k, int64_t c, const channel *h, double sum, double sum_x) {
+static void parameter_gradients(const work *k, int64_t c, const channel *h, const double *sums) {
+  const double sum = sums[0], sum_x = sums[1];
   const double sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
   double d_weight = sum_h, d_layer_bias = k->training ? 0 : sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
   if (k->folded && (k->weight[c] != 0 || k->divide)) {
@@ -386,22 +395,21 @@ static void mask_piece(void *user, int64_t begin, int64_t end) {
   mask_channels(k, begin, end);
 }
 
+static channel ready_channel(const work *k, int64_t c) { return k->fakes ? k->all[c] : channel_of(k, c); }
+
 static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  if (k->fakes && k->sums == NULL) mask_piece(user, begin, end);
+  if (k->fakes && k->shared == NULL) mask_piece(user, begin, end);
   const float *dy = k->fakes ? k->dx : k->dy;
   for (int64_t c = begin; c < end; c++) {
-    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
-    double sum, sum_x;
-    gradient_sums(k, c, &h, &sum, &sum_x);
-    parameter_gradients(k, c, &h, sum, sum_x); /* of this process's part: the parts' gradients are added later */
+    const channel h = ready_channel(k, c);
+    double own[2];
+    if (k->shared == NULL) gradient_sums(k, c, &h, own);
+    const double *sums = k->shared != NULL ? k->all_sums + 2 * c : own;
+    parameter_gradients(k, c, &h, k->shared != NULL ? k->own + 2 * c : own); /* the parts' gradients are added later */
     if (k->dx == NULL) continue;
-    if (k->sums != NULL) {
-      sum = k->sums[c];
-      sum_x = k->sums_x[c];
-    }
     const double in_x = h.inverse / h.fold;
-    const float mean_dy = k->training ? (float)(sum / k->n) : 0, slope = k->training ? (float)(sum_x / k->n * in_x * in_x) : 0;
+    const float mean_dy = k->training ? (float)(sums[0] / k->n) : 0, slope = k->training ? (float)(sums[1] / k->n * in_x * in_x) : 0;
     for (int64_t b = 0; b < k->batch; b++) {
       const float *x = plane_of(k, k->x, b, c);
       float *dx = k->dx + (x - k->x);
@@ -413,15 +421,29 @@ static void gradient_channels(void *user, int64_t begin, int64_t end) {
   }
 }
 
-/* The sums of all parts of a shared batch. */
-static intact_status share_sums(intact_context *context, work *k) {
-  if (k->sums == NULL) return INTACT_OK;
-  if (k->fakes) intact__parallel(context, k->channels, grain_of(k), mask_piece, k);
-  for (int64_t c = 0; c < k->channels; c++) {
-    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
-    gradient_sums(k, c, &h, &k->sums[c], &k->sums_x[c]);
+static void part_sums(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  if (k->fakes) mask_piece(user, begin, end);
+  for (int64_t c = begin; c < end; c++) {
+    const channel h = ready_channel(k, c);
+    gradient_sums(k, c, &h, k->own + 2 * c);
   }
-  return intact__comm_sum_f64(context, k->sums, 2 * (size_t)k->channels);
+}
+
+/* Backward: n and the sums of all parts, before the channels are worked on. Release k->shared. */
+static intact_status share_sums(intact_context *context, work *k) {
+  if (!is_shared(context, k)) return INTACT_OK;
+  const size_t n = 2 * (size_t)k->channels;
+  double *room = k->shared = intact__alloc(context, 2 * n + 1, sizeof *room);
+  if (room == NULL) return intact__no_memory(context, 2 * n * sizeof *room);
+  k->own = room;
+  k->all_sums = room + n;
+  intact__parallel(context, k->channels, grain_of(k), part_sums, k);
+  memcpy(k->all_sums, k->own, n * sizeof *room);
+  k->all_sums[n] = k->n;
+  INTACT_TRY(intact__comm_sum_f64(context, k->all_sums, n + 1));
+  k->n = k->all_sums[n];
+  return INTACT_OK;
 }
 
 static intact_status wanted(intact_grad *grad, int operand, float **values) {
@@ -453,10 +475,9 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   float *room = k.fakes && k.dx == NULL ? intact__alloc(grad->context, (size_t)grad->operands[0]->count, sizeof *room) : NULL;
   if (k.fakes) k.all = intact__alloc(grad->context, (size_t)k.channels, sizeof *k.all);
   if (room != NULL) k.dx = room;
-  intact_status status = k.fakes && (k.dx == NULL || k.all == NULL) ? intact__no_memory(grad->context, 0) : share(grad->context, &k);
-  if (status == INTACT_OK) status = share_sums(grad->context, &k);
+  intact_status status = k.fakes && (k.dx == NULL || k.all == NULL) ? intact__no_memory(grad->context, 0) : share_sums(grad->context, &k);
   if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
-  unshare(grad->context, &k);
+  intact__free(grad->context, k.shared);
   intact__free(grad->context, k.all);
   intact__free(grad->context, room);
   return status;

@@ -52,20 +52,11 @@ intact_status intact__stream(const intact_graph *graph, intact_data *data, const
   return status;
 }
 
-/* Whether processes may see parts of the batches: every observer looks at all parts. */
-static bool can_share(const intact_graph *graph) {
-  for (const intact_node *node = graph->first; node; node = node->next) {
-    if (node->observation && node->observation->spec.observer && !node->observation->spec.observer->shares) return false;
-    if (node->n_bodies > 0) return false; /* a branch may be taken by some of them only */
-  }
-  return true;
-}
-
 intact_status intact_calibrate(intact_graph *graph, intact_data *data, int64_t batch) {
   if (graph->stage != INTACT_STAGE_OBSERVED)
     INTACT_FAIL(graph->context, WRONG_USE, graph->name,
                 "calibrate needs an observed network; this one is at stage %s: call prepare first", intact_stage_text(graph->stage));
-  intact_stream_options options = {.what = "calibrate", .batch = batch, .share = can_share(graph) && intact_graph_batch(graph) == 0};
+  intact_stream_options options = {.what = "calibrate", .batch = batch, .share = intact__unshared_node(graph) == NULL && intact_graph_batch(graph) == 0};
   intact_interp_options interp = {.fast = true, .observe = true};
   return intact__stream(graph, data, &options, &interp);
 }

@@ -166,6 +166,14 @@ intact_status intact_tensor_share(const intact_tensor *tensor, int rank, const i
   return INTACT_OK;
 }
 
+void intact__tensor_move(intact_tensor *tensor, intact_context *context) { tensor->context = context; }
+
+intact_status intact__tensor_share_in(intact_context *context, const intact_tensor *tensor, intact_tensor **other) {
+  INTACT_TRY(intact_tensor_share(tensor, tensor->rank, NULL, other));
+  intact__tensor_move(*other, context);
+  return INTACT_OK;
+}
+
 intact_status intact_tensor_copy(const intact_tensor *tensor, intact_tensor **copy) {
   intact_tensor *t;
   INTACT_TRY(intact__tensor_create_raw(tensor->context, tensor->dtype, tensor->rank, tensor->dims, &t));

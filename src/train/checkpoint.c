@@ -8,7 +8,7 @@
 #include "graph/fake_quantizer.h"
 #include "train/trainer.h"
 
-enum { EPOCH_COLUMNS = 6, PLACE = 5 };
+enum { EPOCH_COLUMNS = 6, PLACE = 5, SETTING = 4 };
 
 static const char *path_of(const intact_trainer *t, char *buffer, size_t size) {
   snprintf(buffer, size, "%s/checkpoint.safetensors", t->options->checkpoint);
@@ -42,7 +42,7 @@ static intact_status load_observation(const intact_node *node, const intact_tens
 
 static bool is_kept(const intact_value *value) { return value && value->constant && value->dtype == INTACT_F32; }
 
-static intact_status save_network(const intact_trainer *t, intact_tensor_set *set) {
+intact_status intact__checkpoint_network(const intact_trainer *t, intact_tensor_set *set) {
   char name[300];
   for (size_t i = 0; i < t->graph->n_values; i++) {
     const intact_value *value = t->graph->values[i];
@@ -59,9 +59,9 @@ static intact_status save_network(const intact_trainer *t, intact_tensor_set *se
 static intact_status save_place(const intact_trainer *t, intact_tensor_set *set) {
   const int64_t place[PLACE] = {t->epoch, t->step_of_epoch, t->step, t->correct, t->seen}, n_place = PLACE, one = 1;
   const int64_t bytes = INTACT_GENERATOR_STATE_BYTES, dims[2] = {t->log.n_epochs, EPOCH_COLUMNS};
-  const int64_t setting[3] = {(int64_t)t->options->seed, t->options->batch, t->samples}, n_setting = 3;
+  const int64_t setting[SETTING] = {(int64_t)t->options->seed, t->options->batch, t->samples, t->ranks}, n_setting = SETTING;
   INTACT_TRY(add(set, t->context, "training.place", INTACT_S64, 1, &n_place, place));
-  INTACT_TRY(add(set, t->context, "training.seed_batch_samples", INTACT_S64, 1, &n_setting, setting));
+  INTACT_TRY(add(set, t->context, "training.setting", INTACT_S64, 1, &n_setting, setting));
   INTACT_TRY(add(set, t->context, "training.loss_sum", INTACT_F64, 1, &one, &t->loss_sum));
   INTACT_TRY(add(set, t->context, "training.generator", INTACT_U8, 1, &bytes, t->epoch_start));
   INTACT_TRY(add(set, t->context, "training.losses", INTACT_F32, 1, &t->log.n_steps, t->log.losses));
@@ -78,7 +78,7 @@ static intact_status save_place(const intact_trainer *t, intact_tensor_set *set)
 
 static intact_status save_all(const intact_trainer *t, intact_tensor_set *set) {
   INTACT_TRY(save_place(t, set));
-  INTACT_TRY(save_network(t, set));
+  INTACT_TRY(intact__checkpoint_network(t, set));
   INTACT_TRY(intact_optimizer_save(t->optimizer, "optimizer.", set));
   return t->scheduler ? intact_scheduler_save(t->scheduler, "optimizer.", set) : INTACT_OK;
 }
@@ -142,15 +142,15 @@ static intact_status load_all(intact_trainer *t, const intact_tensor_set *set) {
   const intact_tensor *place, *setting, *loss_sum, *generator, *losses, *epochs;
   const intact_train_options *o = t->options;
   INTACT_TRY(find(t, set, "training.place", INTACT_S64, PLACE, &place));
-  INTACT_TRY(find(t, set, "training.seed_batch_samples", INTACT_S64, 3, &setting));
+  INTACT_TRY(find(t, set, "training.setting", INTACT_S64, SETTING, &setting));
   INTACT_TRY(find(t, set, "training.loss_sum", INTACT_F64, 1, &loss_sum));
   INTACT_TRY(find(t, set, "training.generator", INTACT_U8, INTACT_GENERATOR_STATE_BYTES, &generator));
   INTACT_TRY(find(t, set, "training.losses", INTACT_F32, -1, &losses));
   INTACT_TRY(find(t, set, "training.epochs", INTACT_F64, -1, &epochs));
   const int64_t *at = place->data, *was = setting->data;
-  if (was[0] != (int64_t)o->seed || was[1] != o->batch || was[2] != t->samples) {
-    INTACT_FAIL(t->context, WRONG_USE, o->checkpoint, "checkpoint '%s' was made with seed %lld, batch %lld and %lld samples; resume "
-                "with the same", o->checkpoint, (long long)was[0], (long long)was[1], (long long)was[2]);
+  if (was[0] != (int64_t)o->seed || was[1] != o->batch || was[2] != t->samples || was[3] != t->ranks) {
+    INTACT_FAIL(t->context, WRONG_USE, o->checkpoint, "checkpoint '%s' was made with seed %lld, batch %lld, %lld samples and %lld replicas; "
+                "resume with the same", o->checkpoint, (long long)was[0], (long long)was[1], (long long)was[2], (long long)was[3]);
   }
   if (at[0] < 0 || at[1] < 0 || at[1] > t->steps_per_epoch || at[2] < 0) {
     INTACT_FAIL(t->context, INVALID_VALUE, o->checkpoint, "checkpoint '%s' says epoch %lld, step %lld", o->checkpoint,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "graph/observer.h"
 #include "train/trainer.h"
 
 static intact_status check_numbers(const intact_trainer *t) {
@@ -111,6 +112,14 @@ static intact_status list_obstacles(const intact_trainer *t, const bool *depends
   return status;
 }
 
+/* Processes that see parts of a batch have to agree on its statistics. */
+static intact_status check_sharing(const intact_trainer *t) {
+  const intact_node *node = t->ranks > 1 ? intact__unshared_node(t->graph) : NULL;
+  if (!node) return INTACT_OK;
+  INTACT_FAIL(t->context, UNSUPPORTED_OP, node->name, "%s: %s looks at whole batches, but %d processes share each; train in one process, or "
+              "take an observer of extremes", node->name, node->observation ? node->observation->spec.observer->name : node->op->name, t->ranks);
+}
+
 static intact_status check_gradients(const intact_trainer *t) {
   if (t->n_learned == 0) INTACT_FAIL(t->context, WRONG_USE, t->graph->name, "the network has no parameters to train");
   bool *marks = intact__alloc_zeroed(t->context, 2 * t->graph->n_values, sizeof *marks);
@@ -144,6 +153,7 @@ intact_status intact__train_check(intact_trainer *t) {
     if (!t->options->test_labels) INTACT_FAIL(t->context, WRONG_USE, "", "test samples without labels");
     INTACT_TRY(check_labels(t, t->options->test_labels, intact_data_count(t->options->test), "test labels"));
   }
+  INTACT_TRY(check_sharing(t));
   INTACT_TRY(check_gradients(t));
   return check_folder(t);
 }

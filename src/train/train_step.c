@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/comm.h"
+#include "tensor/tensor.h"
 #include "train/trainer.h"
 
 int64_t intact__train_share(const intact_trainer *t, int64_t *samples) {
@@ -22,6 +23,16 @@ static void release_all(intact_variable **variables, int n) {
   }
 }
 
+/* n samples, by number or (samples NULL) from `first` on, as tensors of this replica's context. */
+static intact_status take_samples(const intact_trainer *t, intact_data *data, int64_t first, int64_t n, const int64_t *samples, intact_tensor **tensors) {
+  pthread_mutex_lock(t->outer_lock);
+  const intact_status status = samples ? intact_data_gather(data, n, samples, tensors) : intact_data_batch(data, first, n, tensors);
+  if (status != INTACT_OK) intact__error_copy(t->context, t->outer);
+  pthread_mutex_unlock(t->outer_lock);
+  for (int i = 0; i < t->graph->n_inputs && status == INTACT_OK; i++) intact__tensor_move(tensors[i], t->context);
+  return status;
+}
+
 /* Variables on the batch's tensors, which are let go. */
 static intact_status make_inputs(intact_trainer *t, intact_tensor **tensors) {
   intact_status status = INTACT_OK;
@@ -35,7 +46,7 @@ static intact_status make_inputs(intact_trainer *t, intact_tensor **tensors) {
 static intact_status read_batch(intact_trainer *t, int64_t n, const int64_t *samples) {
   intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)t->graph->n_inputs, sizeof *tensors);
   if (!tensors) return intact__no_memory(t->context, 0);
-  intact_status status = intact_data_gather(t->data, n, samples, tensors);
+  intact_status status = take_samples(t, t->data, 0, n, samples, tensors);
   if (status == INTACT_OK) status = intact__augment(t, tensors[0], samples);
   if (status == INTACT_OK) status = make_inputs(t, tensors);
   intact__free(t->context, tensors);
@@ -81,7 +92,7 @@ static intact_status scaled(intact_context *context, intact_variable *x, double 
 
 /* The teacher's probabilities at the temperature. */
 static intact_status teach(const intact_trainer *t, intact_variable **probabilities) {
-  const intact_graph *teacher = t->options->teacher;
+  const intact_graph *teacher = t->teacher;
   const size_t n = (size_t)teacher->n_inputs, all = n + (size_t)teacher->n_outputs;
   intact_tensor **tensors = intact__alloc_zeroed(t->context, all, sizeof *tensors);
   intact_variable *logits = NULL, *soft = NULL;
@@ -123,13 +134,36 @@ static intact_status compute_loss(const intact_trainer *t, intact_variable *targ
   intact_variable *const operands[2] = {t->outputs[0], target};
   snprintf(attributes, sizeof attributes, "label_smoothing=%.17g", t->options->label_smoothing);
   INTACT_TRY(intact_variable_call(t->context, "cross_entropy_loss", attributes, 2, operands, 1, loss));
-  if (!t->options->teacher) return INTACT_OK;
+  if (!t->teacher) return INTACT_OK;
   const intact_status status = add_teacher(t, t->outputs[0], loss);
   if (status != INTACT_OK) intact_variable_release(*loss);
   return status;
 }
 
 /* ---- backward and update ---- */
+/* Those of all replicas, in one message. */
+static intact_status sum_gradients(intact_trainer *t) {
+  size_t n = 0, at = 0;
+  for (int i = 0; i < t->n_learned; i++) n += t->gradients[i] ? (size_t)t->gradients[i]->count : 0;
+  float *all = intact__alloc(t->context, n, sizeof *all);
+  if (!all) return intact__no_memory(t->context, n * sizeof *all);
+  for (int i = 0; i < t->n_learned; i++) {
+    const intact_tensor *gradient = t->gradients[i];
+    if (!gradient) continue;
+    memcpy(all + at, gradient->data, intact_tensor_bytes(gradient));
+    at += (size_t)gradient->count;
+  }
+  const intact_status status = intact__comm_sum_f32(t->context, all, n);
+  at = 0;
+  for (int i = 0; i < t->n_learned && status == INTACT_OK; i++) {
+    if (!t->gradients[i]) continue;
+    memcpy(intact_tensor_mutable_data(t->gradients[i]), all + at, intact_tensor_bytes(t->gradients[i]));
+    at += (size_t)t->gradients[i]->count;
+  }
+  intact__free(t->context, all);
+  return status;
+}
+
 /* Gradients of the mean over all machines' samples: each weighs its mean by its share. */
 static intact_status backward(intact_trainer *t, intact_variable *loss, double share) {
   intact_tensor *weight;
@@ -138,13 +172,8 @@ static intact_status backward(intact_trainer *t, intact_variable *loss, double s
   const intact_status status = intact_variable_backward(loss, t->ranks > 1 ? weight : NULL, false);
   intact_tensor_destroy(weight);
   if (status != INTACT_OK) return status;
-  for (int i = 0; i < t->n_learned; i++) {
-    intact_tensor *gradient = t->gradients[i] = intact_variable_gradient(t->learned[i]);
-    if (gradient && t->ranks > 1) {
-      INTACT_TRY(intact__comm_sum_f32(t->context, intact_tensor_mutable_data(gradient), (size_t)gradient->count));
-    }
-  }
-  return INTACT_OK;
+  for (int i = 0; i < t->n_learned; i++) t->gradients[i] = intact_variable_gradient(t->learned[i]);
+  return t->ranks > 1 ? sum_gradients(t) : INTACT_OK;
 }
 
 static intact_status update(intact_trainer *t) {
@@ -169,6 +198,8 @@ static intact_status take_stock(intact_trainer *t, double loss, int64_t n, int64
 static intact_status run_step(intact_trainer *t, const int64_t *samples, int64_t n) {
   intact_variable *target = NULL, *loss = NULL;
   double mean = 0;
+  const int64_t left = t->samples - t->step_of_epoch * t->options->batch, whole = left < t->options->batch ? left : t->options->batch;
+  intact__comm_set_part(t->context, n, whole);
   intact_status status = read_batch(t, n, samples);
   if (status == INTACT_OK) status = labels_of(t, t->labels, n, samples, &target);
   if (status == INTACT_OK) status = intact_trainable_forward(t->trainable, t->inputs, t->outputs);
@@ -179,10 +210,7 @@ static intact_status run_step(intact_trainer *t, const int64_t *samples, int64_t
     const double value = intact__f32(intact_variable_tensor(loss))[0];
     status = take_stock(t, value, n, correct, &mean);
   }
-  if (status == INTACT_OK) {
-    const int64_t left = t->samples - t->step_of_epoch * t->options->batch;
-    status = backward(t, loss, (double)n / (double)(left < t->options->batch ? left : t->options->batch));
-  }
+  if (status == INTACT_OK) status = backward(t, loss, (double)n / (double)whole);
   if (status == INTACT_OK) status = update(t);
   intact_variable_release(loss);
   intact_variable_release(target);
@@ -208,7 +236,7 @@ static intact_status score_batch(intact_trainer *t, intact_data *data, const int
                                  int64_t *correct) {
   intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)t->graph->n_inputs, sizeof *tensors);
   if (!tensors) return intact__no_memory(t->context, 0);
-  intact_status status = intact_data_batch(data, first, n, tensors);
+  intact_status status = take_samples(t, data, first, n, NULL, tensors);
   if (status == INTACT_OK) status = make_inputs(t, tensors);
   if (status == INTACT_OK) status = intact_trainable_forward(t->trainable, t->inputs, t->outputs);
   if (status == INTACT_OK) status = intact__train_stand_in(t);

@@ -8,11 +8,14 @@
 #include <time.h>
 
 #include "base/comm.h"
+#include "base/replicas.h"
+#include "graph/observer.h"
 #include "train/trainer.h"
 
 intact_train_options intact_train_default_options(void) {
   return (intact_train_options){.epochs = 1,
                                 .batch = 32,
+                                .replicas = 2,
                                 .distill_weight = 0.5,
                                 .distill_temperature = 2,
                                 .qat = intact_qat_default_schedule(),
@@ -40,7 +43,7 @@ intact_status intact__train_event(intact_trainer *t, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text + n, sizeof text - (size_t)n, format, args);
   va_end(args);
-  intact__log(t->context, INTACT_LOG_INFO, "%s", text);
+  if (t->speaks) intact__log(t->context, INTACT_LOG_INFO, "%s", text);
   INTACT_TRY(intact__reserve(t->context, (void **)&t->log.events, &t->events_capacity, (size_t)t->log.n_events + 1, sizeof(char *)));
   char *kept = intact__strdup(t->context, text);
   if (!kept) return intact__no_memory(t->context, strlen(text));
@@ -49,7 +52,7 @@ intact_status intact__train_event(intact_trainer *t, const char *format, ...) {
 }
 
 /* ---- set-up ---- */
-/* A last batch with fewer samples than machines, or of one sample (it has no variance), is left out. */
+/* A last batch with fewer samples than replicas, or of one sample (it has no variance), is left out. */
 static int64_t count_steps(const intact_trainer *t) {
   const int64_t batch = t->options->batch, rest = t->samples % batch;
   const int64_t least = t->ranks > 1 ? t->ranks : 2;
@@ -180,6 +183,7 @@ intact_status intact__train_draw_order(intact_trainer *t) {
 
 static void report(const intact_trainer *t) {
   char what[160];
+  if (!t->speaks) return;
   snprintf(what, sizeof what, "epoch %lld/%lld  loss %.4f  accuracy %.2f %%", (long long)t->epoch + 1, (long long)t->options->epochs,
            t->loss_sum / (double)t->seen, 100 * (double)t->correct / (double)t->seen);
   intact__progress(t->context, what, t->step_of_epoch, t->steps_per_epoch);
@@ -201,6 +205,7 @@ static intact_status finish_epoch(intact_trainer *t, double start, double lr) {
   t->loss_sum = 0;
   t->correct = t->seen = 0;
   intact_generator_get_state(t->generator, t->epoch_start);
+  INTACT_TRY(intact__train_check_agreement(t));
   return intact__checkpoint_write(t);
 }
 
@@ -238,23 +243,90 @@ static intact_status run(intact_trainer *t) {
   return INTACT_OK;
 }
 
-intact_status intact_train(intact_graph *graph, intact_data *data, const intact_tensor *labels, const intact_train_options *options,
-                           intact_train_log *log) {
+/* ---- replicas ---- */
+typedef struct task {
+  intact_data *data;
+  const intact_tensor *labels;
+  const intact_train_options *options;
+  int n;                            /* replicas in this process */
+  intact_graph **graphs, **teachers; /* one for each; the first are the caller's */
+  pthread_mutex_t lock;             /* of the caller's context */
+  intact_train_log log;             /* of the first */
+} task;
+
+static intact_status train_one(void *user, int index) {
+  task *k = user;
+  intact_graph *graph = k->graphs[index];
   intact_trainer t = {.context = graph->context,
                       .graph = graph,
-                      .data = data,
-                      .labels = labels,
-                      .options = options,
-                      .qat = options->qat,
-                      .samples = intact_data_count(data),
+                      .data = k->data,
+                      .labels = k->labels,
+                      .options = k->options,
+                      .teacher = k->teachers[index],
+                      .outer = k->graphs[0]->context,
+                      .outer_lock = &k->lock,
+                      .qat = k->options->qat,
+                      .samples = intact_data_count(k->data),
                       .rank = intact_comm_rank(graph->context),
-                      .ranks = intact_comm_size(graph->context)};
+                      .ranks = intact_comm_size(graph->context),
+                      .speaks = index == 0};
   const intact_status status = run(&t);
+  intact__comm_set_part(t.context, 0, 0);
   tear_down(&t);
-  if (status == INTACT_OK && log) {
-    *log = t.log;
-  } else {
+  if (status == INTACT_OK && index == 0)
+    k->log = t.log;
+  else
     intact_train_log_destroy(t.context, &t.log);
+  return status;
+}
+
+/* Of one process: an equal share of those asked for, rounded up; one when a batch would not have a sample for each, or an observer
+   must see whole batches. */
+static int count_replicas(const intact_graph *graph, const intact_train_options *options) {
+  const int64_t processes = intact_comm_size(graph->context), n = (options->replicas + processes - 1) / processes;
+  return n < 1 || n * processes > options->batch || intact__unshared_node(graph) ? 1 : (int)n;
+}
+
+static intact_status copy_networks(const task *k, const intact_replicas *replicas) {
+  intact_status status = INTACT_OK;
+  for (int i = 1; i < k->n && status == INTACT_OK; i++) {
+    intact_context *context = intact__replicas_context(replicas, i);
+    status = intact__graph_copy_to(k->graphs[0], context, &k->graphs[i]);
+    if (status == INTACT_OK && k->teachers[0]) status = intact__graph_copy_to(k->teachers[0], context, &k->teachers[i]);
+    if (status != INTACT_OK) intact__error_copy(k->graphs[0]->context, context);
   }
+  return status;
+}
+
+static intact_status train_together(task *k) {
+  intact_replicas *replicas;
+  INTACT_TRY(intact__replicas_create(k->graphs[0]->context, k->n, &replicas));
+  intact_status status = copy_networks(k, replicas);
+  if (status == INTACT_OK) status = intact__replicas_run(replicas, train_one, k);
+  for (int i = 1; i < k->n; i++) {
+    intact_graph_destroy(k->graphs[i]);
+    intact_graph_destroy(k->teachers[i]);
+  }
+  intact__replicas_destroy(replicas);
+  return status;
+}
+
+intact_status intact_train(intact_graph *graph, intact_data *data, const intact_tensor *labels, const intact_train_options *options,
+                           intact_train_log *log) {
+  intact_context *context = graph->context;
+  task k = {.data = data, .labels = labels, .options = options, .n = count_replicas(graph, options), .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (options->replicas < 0 || options->replicas > INTACT_MAX_REPLICAS)
+    INTACT_FAIL(context, OUT_OF_RANGE, "", "%d replicas; 0 (as many as processes) to %d are possible", options->replicas, INTACT_MAX_REPLICAS);
+  k.graphs = intact__alloc_zeroed(context, 2 * (size_t)k.n, sizeof(intact_graph *));
+  if (!k.graphs) return intact__no_memory(context, 2 * (size_t)k.n * sizeof(intact_graph *));
+  k.teachers = k.graphs + k.n;
+  k.graphs[0] = graph;
+  memcpy(k.teachers, &options->teacher, sizeof options->teacher); /* only read */
+  const intact_status status = k.n == 1 ? train_one(&k, 0) : train_together(&k);
+  intact__free(context, k.graphs);
+  if (status == INTACT_OK && log)
+    *log = k.log;
+  else
+    intact_train_log_destroy(context, &k.log);
   return status;
 }

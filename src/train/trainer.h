@@ -3,6 +3,8 @@
 #ifndef INTACT_TRAIN_TRAINER_H
 #define INTACT_TRAIN_TRAINER_H
 
+#include <pthread.h>
+
 #include "graph/graph.h"
 #include "intact/train.h"
 
@@ -12,9 +14,13 @@ typedef struct intact_trainer {
   intact_data *data;
   const intact_tensor *labels;
   const intact_train_options *options;
+  const intact_graph *teacher;   /* NULL: none */
+  intact_context *outer;         /* where data and test data are at home; replicas take turns with it: */
+  pthread_mutex_t *outer_lock;
   intact_qat_schedule qat; /* the options', with the step when learned qparams start to learn */
   int64_t samples, classes, steps_per_epoch;
-  int rank, ranks; /* of the machines that train together */
+  int rank, ranks; /* of the replicas on all processes */
+  bool speaks;     /* the first replica of its process: it logs and shows progress */
 
   intact_trainable *trainable;
   intact_variable **inputs, **outputs; /* of the graph; NULL between steps */
@@ -55,7 +61,12 @@ intact_status intact__augment(const intact_trainer *t, intact_tensor *pictures, 
 /* stand_in.c: puts options->stand_in's values into the outputs of the step at hand. */
 intact_status intact__train_stand_in(intact_trainer *t);
 
+/* agreement.c: a failure when the replicas' networks differ. */
+intact_status intact__train_check_agreement(const intact_trainer *t);
+
 /* checkpoint.c */
+/* Parameters, statistics and observers. */
+intact_status intact__checkpoint_network(const intact_trainer *t, intact_tensor_set *set);
 intact_status intact__checkpoint_write(intact_trainer *t);
 /* *found false: there is none. */
 intact_status intact__checkpoint_read(intact_trainer *t, bool *found);

@@ -254,7 +254,7 @@ static void saved_and_loaded(void **state) {
     assert_true(to->frozen);
     z = forward(to, x);
     assert_true(same(y, z));
-    assert_ok(context, intact__observation_copy(from, &copy));
+    assert_ok(context, intact__observation_copy(context, from, &copy));
     w = forward(copy, x);
     assert_true(same(y, w));
     assert_fails(intact__fake_quantizer_load(to, "other.", set), INTACT_MISSING_ENTRY);

@@ -148,7 +148,7 @@ static void merged_and_saved(void **state) {
     feed(right, b, ROWS, COLUMNS);
     feed(all, a, ROWS, COLUMNS);
     feed(all, b, ROWS, COLUMNS);
-    assert_ok(context, intact__observation_copy(left, &copy)); /* also averages: into one that has seen nothing */
+    assert_ok(context, intact__observation_copy(context, left, &copy)); /* also averages: into one that has seen nothing */
     if (is_average(row)) {
       assert_fails(row->merge(context, left->state, right->state), INTACT_WRONG_USE);
     } else {

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/comm.h"
 #include "graph/graph.h"
 #include "intact/io.h"
 #include "intact/train.h"
@@ -214,6 +215,89 @@ static void a_killed_training_resumes_to_the_same_bits(void **state) {
   kill_and_resume("pact", 3);
 }
 
+/* ---- replicas ---- */
+static void train_replicas(int threads, int replicas, const char *fake_quantizer, intact_train_log *log) {
+  intact_context *c = test_context(threads);
+  lesson l;
+  intact_qat_options qat = intact_qat_default_options();
+  intact_train_options options = intact_train_default_options();
+  options.replicas = replicas;
+  options.batch = 60; /* the last one is smaller */
+  options.augment_shift = 1;
+  open_lesson(c, "resnet8", &l);
+  qat.fake_quantizer = qat.weight_fake_quantizer = fake_quantizer;
+  qat.weight_bits = 4;
+  assert_ok(c, intact_prepare_qat(l.graph, &qat));
+  assert_ok(c, intact_train(l.graph, l.data, l.labels, &options, log));
+  close_lesson(&l);
+  intact_context_destroy(c);
+}
+
+/* As threads, as fibers, with two threads for each: the same bits. Another number of replicas adds up otherwise. */
+static void replicas_decide_the_bits_not_threads(void **state) {
+  (void)state;
+  static const char *const fakes[] = {"fused", "lsq"};
+  for (int i = 0; i < 2; i++) {
+    intact_context *c = test_context(1);
+    intact_train_log log[3];
+    train_replicas(1, 4, fakes[i], &log[0]);
+    train_replicas(4, 4, fakes[i], &log[1]);
+    train_replicas(1, 1, fakes[i], &log[2]);
+    assert_int_equal(log[0].n_steps, 9);
+    assert_memory_equal(log[0].losses, log[1].losses, 9 * sizeof(float));
+    assert_float_equal(log[0].losses[0], log[2].losses[0], 1e-5);
+    assert_memory_not_equal(log[0].losses, log[2].losses, 9 * sizeof(float));
+    for (int k = 0; k < 3; k++) intact_train_log_destroy(c, &log[k]);
+    intact_context_destroy(c);
+  }
+}
+
+/* A second process that has nothing to say, but zeros. */
+static intact_status silent_process(intact_context *context, void *user, const void *mine, size_t bytes, void *all) {
+  (void)context;
+  (void)user;
+  memcpy(all, mine, bytes);
+  memset((uint8_t *)all + bytes, 0, bytes);
+  return INTACT_OK;
+}
+
+static void processes_that_disagree_are_found(void **state) {
+  (void)state;
+  intact_context *c = test_context(1);
+  lesson l;
+  intact_train_log log;
+  intact_train_options options = intact_train_default_options();
+  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_process}));
+  open_lesson(c, "mlp", &l);
+  assert_int_equal(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_INTERNAL);
+  assert_non_null(strstr(intact_context_message(c), "of replica 1 is not that of replica 0"));
+  close_lesson(&l);
+  intact_context_destroy(c);
+}
+
+/* Statistics of whole batches: a histogram of a part would be another one. */
+static void observers_of_whole_batches_keep_them_whole(void **state) {
+  (void)state;
+  for (int processes = 1; processes <= 2; processes++) {
+    intact_context *c = test_context(1);
+    lesson l;
+    intact_train_log log = {0};
+    intact_quantize_options quantize = intact_quantize_default_options();
+    intact_train_options options = intact_train_default_options();
+    quantize.observer = "histogram";
+    open_lesson(c, "mlp", &l);
+    if (processes == 2) assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_process}));
+    assert_ok(c, intact_annotate(l.graph, &quantize));
+    assert_ok(c, intact_prepare(l.graph));
+    const intact_status status = intact_train(l.graph, l.data, l.labels, &options, &log);
+    assert_int_equal(status, processes == 1 ? INTACT_OK : INTACT_UNSUPPORTED_OP);
+    if (processes == 2) assert_non_null(strstr(intact_context_message(c), "histogram"));
+    intact_train_log_destroy(c, &log);
+    close_lesson(&l);
+    intact_context_destroy(c);
+  }
+}
+
 static void a_full_disk_leaves_the_old_checkpoint(void **state) {
   (void)state;
   char folder[] = "/tmp/intact_train_XXXXXX", file[100];
@@ -357,6 +441,9 @@ int main(void) {
       cmocka_unit_test(losses_are_those_of_pytorch),
       cmocka_unit_test(a_teacher_is_imitated_as_in_pytorch),
       cmocka_unit_test(a_killed_training_resumes_to_the_same_bits),
+      cmocka_unit_test(replicas_decide_the_bits_not_threads),
+      cmocka_unit_test(processes_that_disagree_are_found),
+      cmocka_unit_test(observers_of_whole_batches_keep_them_whole),
       cmocka_unit_test(a_full_disk_leaves_the_old_checkpoint),
       cmocka_unit_test(what_can_be_wrong_is_found_before_the_first_step),
       cmocka_unit_test(nodes_without_a_gradient_are_listed),

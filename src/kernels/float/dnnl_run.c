@@ -126,7 +126,7 @@ static intact_status find_cache(intact_context *context, int thread, cache **res
 enum { THREADED_WORK = 1 << 26 }; /* from here on oneDNN's own threads pay for their barriers */
 
 void intact__dnnl_set_threads(const intact_context *context, int64_t work) {
-  const int threads = work < THREADED_WORK || intact__parallel_inside() ? 1 : intact_context_threads(context);
+  const int threads = work < THREADED_WORK || intact__parallel_inside() ? 1 : intact__loop_threads(context);
   /* Debian's oneDNN runs on OpenMP; one built on another runtime has threads of its own. */
   union {
     void *object;

@@ -135,6 +135,7 @@ const intact_observer intact_observer_fixed_qparams = {.name = "fixed_qparams",
                                                        .doc = "Scale and zero point that are given and never change.",
                                                        .options = "scale=1,zero_point=0",
                                                        .per_channel = false,
+                                                       .shares = true,
                                                        .create = create_fixed,
                                                        .destroy = destroy,
                                                        .update = update,
@@ -229,6 +230,7 @@ const intact_observer intact_observer_recording = {.name = "recording",
                                                       .doc = text,                                                     \
                                                       .options = "",                                                   \
                                                       .per_channel = false,                                            \
+                                                      .shares = true,                                                  \
                                                       .create = create_##row_name,                                     \
                                                       .destroy = destroy,                                              \
                                                       .update = update,                                                \
