@@ -4,7 +4,7 @@
 
 #include "graph/fake_quantizer.h"
 
-enum { PIECE = 1 << 14, CHUNK = 1 << 10, MAX_THREADS = 64 };
+enum { PIECE = 1 << 14, MAX_THREADS = 64 };
 
 typedef struct clamp_job {
   uint32_t isa_set;
@@ -27,13 +27,10 @@ static void forward_piece(void *user, int64_t begin, int64_t end) {
 
 static void backward_piece(void *user, int64_t begin, int64_t end) {
   const clamp_job *job = user;
-  for (int64_t i = begin; i < end; i += CHUNK) {
-    const int64_t n = end - i < CHUNK ? end - i : CHUNK;
-    const float *x = job->x + i;
-    float *to = job->to + i;
-    intact__fake_quantize_grad_array(job->isa_set, x, job->dy + i, to, n, &job->affine);
-    for (int64_t k = 0; k < n; k++) to[k] = x[k] > job->low && x[k] < job->high ? to[k] : 0;
-  }
+  const intact_runs run = {1, end - begin, end - begin};
+  const intact_line itself = {0, 1, 0};
+  intact__line_fake_quantize_grad(job->isa_set, job->x + begin, job->dy + begin, job->to + begin, &run, &itself, &job->affine, job->low,
+                                  job->high);
 }
 
 static clamp_job job_of(const intact_tensor *x, float low, float high) {

@@ -8,12 +8,13 @@
 
 #include "base/comm.h"
 #include "graph/fake_quantizer.h"
+#include "kernels/moments/moments.h"
 #include "ops/fast.h"
 #include "ops/folded.h"
 #include "ops/layer.h"
 #include "ops/wide.h"
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096 }; /* elements that stay in the nearest cache from one pass to the next */
 
 /* What one channel does: y = (x - shift) * slope + rest. */
 typedef struct channel {
@@ -21,6 +22,7 @@ typedef struct channel {
   double shift, inverse; /* in x: where z is the mean; 1 / sqrt(var + eps) */
   double fold, slope;    /* f (1 when not folded); dy / dx with statistics that stay */
   float offset, factor, rest; /* y = (x - offset) * factor + rest in float32 */
+  bool ranged;           /* the range is known */
   intact_min_max range;  /* of x */
 } channel;
 
@@ -31,8 +33,11 @@ typedef struct work {
   bool training, folded, divide, fakes, observes;   /* fakes: the result is clamped to low..high and fake-quantized */
   double eps, momentum, n;                          /* n: elements per channel, over all processes */
   double *shared, *sums, *sums_x; /* a shared batch: room; sums of dy and dy x of all parts. NULL: not shared */
+  double *own, *own_x;            /* the same of this part */
+  intact_min_max *ranges;         /* of x by channel where the statistics came before; NULL: not there */
   float low, high;
   uint32_t isa_set;
+  const intact_moments_kernel *kernel;
   intact_affine affine;          /* of fakes */
   channel *all;                  /* of fakes: the channels, made before */
   const double *saved_mean, *saved_var; /* of x, from the forward; NULL: not there */
@@ -45,40 +50,45 @@ static const float *plane_of(const work *k, const float *values, int64_t n, int6
   return values + (n * k->channels + c) * k->plane;
 }
 
-static double add_parts(const double *parts) {
-  return ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
+/* The planes of channel c from image `first` on: how many lie in one block, at least one. */
+static intact_runs planes_of(const work *k, int64_t first) {
+  const int64_t left = k->batch - first, fit = BLOCK / k->plane;
+  return (intact_runs){fit >= left ? left : fit > 1 ? fit : 1, k->channels * k->plane, k->plane};
 }
 
-/* parts += x - origin, squares += its square. */
-INTACT_WIDE static void add_plane(const float *x, int64_t n, double origin, double *parts, double *squares) {
-  int64_t i = 0;
-  double p[8], s[8];
-  memcpy(p, parts, sizeof p);
-  memcpy(s, squares, sizeof s);
-  for (; i + 8 <= n; i += 8) {
-    for (int t = 0; t < 8; t++) {
-      const double d = x[i + t] - origin;
-      p[t] += d;
-      s[t] += d * d;
-    }
+static intact_runs all_planes(const work *k) { return (intact_runs){k->batch, k->channels * k->plane, k->plane}; }
+
+static intact_moments moments_of(const work *k, int64_t c, double origin) {
+  intact_moments m = {{0}, {0}, {0}, {0}};
+  const intact_runs runs = all_planes(k);
+  for (int i = 0; i < INTACT_PARTS; i++) m.low[i] = INFINITY, m.high[i] = -INFINITY;
+  k->kernel->moments(plane_of(k, k->x, 0, c), &runs, origin, &m);
+  return m;
+}
+
+/* The range of x in channel c. Squares that add up to something finite are those of finite values. */
+static intact_min_max range_of_channel(const work *k, int64_t c, const intact_moments *m) {
+  intact_min_max range = INTACT_MIN_MAX_START;
+  if (m == NULL || !isfinite(intact__moment(m->square))) {
+    for (int64_t b = 0; b < k->batch; b++) intact__min_max_array(k->isa_set, plane_of(k, k->x, b, c), k->plane, &range);
+    return range;
   }
-  for (; i < n; i++) {
-    const double d = x[i] - origin;
-    p[i % 8] += d;
-    s[i % 8] += d * d;
+  for (int i = 0; i < INTACT_PARTS; i++) {
+    const intact_min_max part = {m->low[i] + 0.0f, m->high[i] + 0.0f, 0};
+    intact__min_max_join(&range, &part);
   }
-  memcpy(parts, p, sizeof p);
-  memcpy(squares, s, sizeof s);
+  return range;
 }
 
 /* Mean and variance of x in the channel in one pass: distances are taken from its first element, so that nothing large cancels. */
-static void batch_statistics(const work *k, int64_t c, double *mean, double *var) {
-  double parts[8] = {0}, squares[8] = {0};
+static void batch_statistics(const work *k, int64_t c, double *mean, double *var, channel *h) {
   const double origin = plane_of(k, k->x, 0, c)[0], n = (double)(k->batch * k->plane);
-  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, origin, parts, squares);
-  const double gap = add_parts(parts) / n, var_here = add_parts(squares) / n - gap * gap;
+  const intact_moments m = moments_of(k, c, origin);
+  const double gap = intact__moment(m.sum) / n, var_here = intact__moment(m.square) / n - gap * gap;
   *mean = origin + gap;
   *var = var_here > 0 ? var_here : var_here < 0 ? 0 : var_here; /* NaN stays */
+  h->ranged = k->observes;
+  if (k->observes) h->range = range_of_channel(k, c, &m);
 }
 
 static channel channel_of(const work *k, int64_t c) {
@@ -92,7 +102,7 @@ static channel channel_of(const work *k, int64_t c) {
       h.shift = k->saved_mean[c];
       var = k->saved_var[c];
     } else {
-      batch_statistics(k, c, &h.shift, &var);
+      batch_statistics(k, c, &h.shift, &var, &h);
     }
     h.mean = h.shift / h.fold + bias;
     h.var = var / (h.fold * h.fold);
@@ -147,8 +157,7 @@ static void observe_channels(void *user, int64_t begin, int64_t end) {
   for (int64_t c = begin; c < end; c++) {
     k->all[c] = channel_of(k, c);
     put_statistics(k, c, &k->all[c]);
-    for (int64_t b = 0; k->observes && b < k->batch; b++)
-      intact__min_max_array(k->isa_set, plane_of(k, k->x, b, c), k->plane, &k->all[c].range);
+    if (k->observes && !k->all[c].ranged) k->all[c].range = k->ranges != NULL ? k->ranges[c] : range_of_channel(k, c, NULL);
   }
 }
 
@@ -173,53 +182,17 @@ static intact_min_max range_of(const work *k) {
   return all;
 }
 
-/* z of the channels from `first` on, as many as fit a block (a part of one when a plane is larger), at element `at` of the planes: how many
-   elements that is. Planes of neighbouring channels lie one behind the other, so that small ones are worked on together. */
-static int64_t make_block(const work *k, int64_t b, int64_t *first, int64_t end, int64_t *at, float *z) {
-  const float *x = plane_of(k, k->x, b, *first) + *at;
-  int64_t n = 0;
-  while (*first < end) {
-    const int64_t left = k->plane - *at, room = BLOCK - n, take = left < room ? left : room;
-    if (take < left && n > 0) break;
-    const channel *h = &k->all[*first];
-    apply(x + n, z + n, take, h->offset, h->factor, h->rest);
-    n += take;
-    *at += take;
-    if (*at < k->plane) break;
-    *at = 0;
-    ++*first;
-  }
-  return n;
-}
+static intact_line line_of(const channel *h) { return (intact_line){h->offset, h->factor, h->rest}; }
 
 static void quantize_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   const intact_affine p = intact__affine_clamped(&k->affine, k->low, k->high);
-  float z[BLOCK];
-  for (int64_t b = 0; b < k->batch; b++)
-    for (int64_t c = begin, at = 0; c < end;) {
-      float *y = k->y + (plane_of(k, k->x, b, c) - k->x) + at;
-      const int64_t n = make_block(k, b, &c, end, &at, z);
-      intact__fake_quantize_array(k->isa_set, z, y, NULL, n, &p);
-    }
-}
-
-/* Where the clamp or the quantization cut, nothing flows. */
-INTACT_WIDE static void mask_clamp(const float *z, float *d, int64_t n, float low, float high) {
-  for (int64_t i = 0; i < n; i++) d[i] = z[i] > low && z[i] < high ? d[i] : 0;
-}
-
-/* dy through clamp and fake quantization, into dx. */
-static void mask_channels(const work *k, int64_t begin, int64_t end) {
-  float z[BLOCK];
-  const bool clamps = k->low > -INFINITY || k->high < INFINITY;
-  for (int64_t b = 0; b < k->batch; b++)
-    for (int64_t c = begin, at = 0; c < end;) {
-      const int64_t offset = plane_of(k, k->x, b, c) - k->x + at;
-      const int64_t n = make_block(k, b, &c, end, &at, z);
-      intact__fake_quantize_grad_array(k->isa_set, z, k->dy + offset, k->dx + offset, n, &k->affine);
-      if (clamps) mask_clamp(z, k->dx + offset, n, k->low, k->high);
-    }
+  const intact_runs runs = all_planes(k);
+  for (int64_t c = begin; c < end; c++) {
+    const intact_line line = line_of(&k->all[c]);
+    const float *x = plane_of(k, k->x, 0, c);
+    intact__line_fake_quantize(k->isa_set, x, k->y + (x - k->x), &runs, &line, &p);
+  }
 }
 
 /* ---- calls ---- */
@@ -246,6 +219,7 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
                 .divide = folded && intact__attr_int(node, "divide") != 0,
                 .layer_bias = given[5],
                 .isa_set = intact__isa_set(node->graph->context),
+                .kernel = intact__moments_pick(intact__isa_set(node->graph->context)),
                 .n = (double)(x->dims[0] * intact__known_product(x->dims, 2, x->rank)),
                 .eps = intact__attr_float(node, "eps"),
                 .momentum = intact__attr_float(node, "momentum")};
@@ -253,30 +227,36 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
 
 /* ---- a batch that several processes share ---- */
 
-/* Sums of a channel's x, or of its squared distances from `mean`. */
-static double sum_of(const work *k, int64_t c, double mean, bool square) {
-  double parts[8] = {0}, squares[8] = {0};
-  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, mean, parts, squares);
-  return add_parts(square ? squares : parts);
-}
-
 /* Mean and variance of all parts (unless the forward has kept them) and n, before the channels are worked on; release with unshare. */
 static intact_status share(intact_context *context, work *k) {
   if (!k->training || intact_comm_size(context) < 2) return INTACT_OK;
   const size_t n = (size_t)k->channels;
-  double *room = intact__alloc_zeroed(context, 4 * n + 1, sizeof *room), *mean = room, *var = room + n;
-  if (room == NULL) return intact__no_memory(context, 4 * n * sizeof *room);
+  const bool kept = k->saved_mean != NULL;
+  double *room = intact__alloc_zeroed(context, 6 * n + 1, sizeof *room), *mean = room, *var = room + n;
+  if (room == NULL) return intact__no_memory(context, 6 * n * sizeof *room);
   k->shared = room;
   k->sums = room + 2 * n;
   k->sums_x = room + 3 * n;
-  const bool kept = k->saved_mean != NULL;
-  for (size_t c = 0; c < n && !kept; c++) mean[c] = sum_of(k, (int64_t)c, 0, false);
+  k->own = room + 4 * n;
+  k->own_x = room + 5 * n;
+  if (k->observes && !kept) {
+    k->ranges = intact__alloc(context, n, sizeof *k->ranges);
+    if (k->ranges == NULL) return intact__no_memory(context, n * sizeof *k->ranges);
+  }
+  for (size_t c = 0; c < n && !kept; c++) {
+    const intact_moments m = moments_of(k, (int64_t)c, 0);
+    mean[c] = intact__moment(m.sum);
+    if (k->ranges != NULL) k->ranges[c] = range_of_channel(k, (int64_t)c, &m);
+  }
   mean[n] = k->n; /* overwritten below */
   INTACT_TRY(intact__comm_sum_f64(context, mean, n + 1));
   k->n = mean[n];
   if (kept) return INTACT_OK;
   for (size_t c = 0; c < n; c++) mean[c] /= k->n;
-  for (size_t c = 0; c < n; c++) var[c] = sum_of(k, (int64_t)c, mean[c], true);
+  for (size_t c = 0; c < n; c++) {
+    const intact_moments m = moments_of(k, (int64_t)c, mean[c]);
+    var[c] = intact__moment(m.square);
+  }
   INTACT_TRY(intact__comm_sum_f64(context, var, n));
   for (size_t c = 0; c < n; c++) var[c] /= k->n;
   k->saved_mean = mean;
@@ -284,7 +264,10 @@ static intact_status share(intact_context *context, work *k) {
   return INTACT_OK;
 }
 
-static void unshare(intact_context *context, work *k) { intact__free(context, k->shared); }
+static void unshare(intact_context *context, work *k) {
+  intact__free(context, k->shared);
+  intact__free(context, k->ranges);
+}
 
 /* ---- forward ---- */
 
@@ -326,33 +309,24 @@ intact_status intact__batch_norm_fast(const intact_call *call) {
 
 /* ---- gradient ---- */
 
-INTACT_WIDE static void add_products(const float *x, const float *dy, int64_t n, double mean, double *parts, double *parts_x) {
-  double p[8], s[8];
-  memcpy(p, parts, sizeof p);
-  memcpy(s, parts_x, sizeof s);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int t = 0; t < 8; t++) {
-      p[t] += dy[i + t];
-      s[t] += dy[i + t] * (x[i + t] - mean);
-    }
-  }
-  for (; i < n; i++) {
-    p[i % 8] += dy[i];
-    s[i % 8] += dy[i] * (x[i] - mean);
-  }
-  memcpy(parts, p, sizeof p);
-  memcpy(parts_x, s, sizeof s);
-}
-
-/* Sums of dy and of dy (x - shift). */
+/* Sums of dy and of dy (x - shift). Where the result was fake-quantized, dy first goes through that and the clamp, into dx: nothing
+   flows where they cut. */
 static void gradient_sums(const work *k, int64_t c, const channel *h, double *sum, double *sum_x) {
-  double parts[8] = {0}, parts_x[8] = {0};
-  const float *dy = k->fakes ? k->dx : k->dy;
-  for (int64_t b = 0; b < k->batch; b++)
-    add_products(plane_of(k, k->x, b, c), plane_of(k, dy, b, c), k->plane, h->shift, parts, parts_x);
-  *sum = add_parts(parts);
-  *sum_x = add_parts(parts_x);
+  intact_products m = {{0}, {0}};
+  const intact_line line = line_of(h);
+  intact_runs runs = all_planes(k);
+  for (int64_t b = 0; b < k->batch; b += runs.n) {
+    const float *x = plane_of(k, k->x, b, c), *dy = plane_of(k, k->dy, b, c);
+    if (k->fakes) {
+      float *dx = k->dx + (x - k->x);
+      runs = planes_of(k, b);
+      intact__line_fake_quantize_grad(k->isa_set, x, dy, dx, &runs, &line, &k->affine, k->low, k->high);
+      dy = dx;
+    }
+    k->kernel->products(x, dy, &runs, h->shift, &m);
+  }
+  *sum = intact__moment(m.sum);
+  *sum_x = intact__moment(m.product);
 }
 
 /* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
@@ -380,20 +354,16 @@ INTACT_WIDE static void pull_back_here(const float *x, float *dx, int64_t n, flo
   for (int64_t i = 0; i < n; i++) dx[i] = (dx[i] - mean_dy - (x[i] - shift) * slope) * factor;
 }
 
-static void mask_piece(void *user, int64_t begin, int64_t end) {
-  const work *k = user;
-  for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
-  mask_channels(k, begin, end);
-}
-
 static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  if (k->fakes && k->sums == NULL) mask_piece(user, begin, end);
   const float *dy = k->fakes ? k->dx : k->dy;
   for (int64_t c = begin; c < end; c++) {
-    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
+    const channel h = channel_of(k, c);
     double sum, sum_x;
-    gradient_sums(k, c, &h, &sum, &sum_x);
+    if (k->own != NULL)
+      sum = k->own[c], sum_x = k->own_x[c];
+    else
+      gradient_sums(k, c, &h, &sum, &sum_x);
     parameter_gradients(k, c, &h, sum, sum_x); /* of this process's part: the parts' gradients are added later */
     if (k->dx == NULL) continue;
     if (k->sums != NULL) {
@@ -413,14 +383,19 @@ static void gradient_channels(void *user, int64_t begin, int64_t end) {
   }
 }
 
+static void sum_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  for (int64_t c = begin; c < end; c++) {
+    const channel h = channel_of(k, c);
+    gradient_sums(k, c, &h, &k->own[c], &k->own_x[c]);
+  }
+}
+
 /* The sums of all parts of a shared batch. */
 static intact_status share_sums(intact_context *context, work *k) {
   if (k->sums == NULL) return INTACT_OK;
-  if (k->fakes) intact__parallel(context, k->channels, grain_of(k), mask_piece, k);
-  for (int64_t c = 0; c < k->channels; c++) {
-    const channel h = k->fakes ? k->all[c] : channel_of(k, c);
-    gradient_sums(k, c, &h, &k->sums[c], &k->sums_x[c]);
-  }
+  intact__parallel(context, k->channels, grain_of(k), sum_channels, k);
+  memcpy(k->sums, k->own, 2 * (size_t)k->channels * sizeof *k->own);
   return intact__comm_sum_f64(context, k->sums, 2 * (size_t)k->channels);
 }
 
@@ -451,13 +426,11 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   INTACT_TRY(wanted(grad, 2, &k.d_bias));
   if (k.folded) INTACT_TRY(wanted(grad, 5, &k.d_layer_bias));
   float *room = k.fakes && k.dx == NULL ? intact__alloc(grad->context, (size_t)grad->operands[0]->count, sizeof *room) : NULL;
-  if (k.fakes) k.all = intact__alloc(grad->context, (size_t)k.channels, sizeof *k.all);
   if (room != NULL) k.dx = room;
-  intact_status status = k.fakes && (k.dx == NULL || k.all == NULL) ? intact__no_memory(grad->context, 0) : share(grad->context, &k);
+  intact_status status = k.fakes && k.dx == NULL ? intact__no_memory(grad->context, 0) : share(grad->context, &k);
   if (status == INTACT_OK) status = share_sums(grad->context, &k);
   if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
   unshare(grad->context, &k);
-  intact__free(grad->context, k.all);
   intact__free(grad->context, room);
   return status;
 }

@@ -16,6 +16,10 @@ typedef void (*intact_histogram_fn)(const float *x, int64_t n, const intact_bins
 /* True when no element was clamped: the mask is ones throughout. */
 typedef bool (*intact_fake_quantize_fn)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
 typedef void (*intact_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p);
+typedef void (*intact_line_fake_quantize_fn)(const float *x, float *y, const intact_runs *runs, const intact_line *line,
+                                             const intact_affine *p);
+typedef void (*intact_line_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, const intact_runs *runs,
+                                                  const intact_line *line, const intact_affine *p, float low, float high);
 typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
                                          intact_learned_sums *sums);
 
@@ -27,6 +31,11 @@ typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float 
 #define INTACT_SIGNATURE_fake_quantize(name) bool name(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_fake_quantize_grad(name) \
   void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p)
+#define INTACT_SIGNATURE_line_fake_quantize(name) \
+  void name(const float *x, float *y, const intact_runs *runs, const intact_line *line, const intact_affine *p)
+#define INTACT_SIGNATURE_line_fake_quantize_grad(name)                                                                  \
+  void name(const float *x, const float *dy, float *dx, const intact_runs *runs, const intact_line *line, const intact_affine *p, \
+            float low, float high)
 #define INTACT_SIGNATURE_learnable_grad(name) \
   void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, intact_learned_sums *sums)
 

@@ -23,6 +23,27 @@ void intact_fakequantgrad_f32__scalar(const float *x, const float *dy, float *dx
   }
 }
 
+void intact_linefakequant_f32__scalar(const float *x, float *y, const intact_runs *runs, const intact_line *line, const intact_affine *p) {
+  for (int64_t run = 0; run < runs->n; run++, x += runs->stride, y += runs->stride)
+    for (int64_t i = 0; i < runs->length; i++) {
+      bool inside;
+      y[i] = intact__fake_quantize_one(intact__on_line(x[i], line), p, &inside);
+    }
+}
+
+void intact_linefakequantgrad_f32__scalar(const float *x, const float *dy, float *dx, const intact_runs *runs, const intact_line *line,
+                                          const intact_affine *p, float low, float high) {
+  const bool clamps = low > -INFINITY || high < INFINITY;
+  for (int64_t run = 0; run < runs->n; run++, x += runs->stride, dy += runs->stride, dx += runs->stride)
+    for (int64_t i = 0; i < runs->length; i++) {
+      bool inside;
+      const float z = intact__on_line(x[i], line);
+      intact__fake_quantize_one(z, p, &inside);
+      const float d = dy[i] * (inside ? 1.0f : 0.0f);
+      dx[i] = clamps && !(z > low && z < high) ? 0.0f : d;
+    }
+}
+
 void intact_learnablegrad_f32__scalar(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
                                       intact_learned_sums *sums) {
   float scale_lanes[INTACT_SUM_LANES] = {0}, zero_lanes[INTACT_SUM_LANES] = {0};
