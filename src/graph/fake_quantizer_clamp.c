@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fake quantization of a clamped tensor in one go: y = fake_quantize(min(max(x, low), high)). */
 #include <math.h>
+#include <string.h>
 
 #include "graph/fake_quantizer.h"
 
@@ -68,13 +69,32 @@ intact_status intact__fake_quantizer_forward_clamped(intact_observation *observa
   return INTACT_OK;
 }
 
+static void values_of(const void *user, int64_t first, int64_t n, float *x) {
+  memcpy(x, (const float *)user + first, (size_t)n * sizeof *x);
+}
+
 intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
-                                                      float low, float high, intact_tensor **dx) {
-  clamp_job job = job_of(x, low, high);
-  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, dx));
-  job.affine = intact__fake_quantizer_affine(observation);
-  job.dy = dy->data;
-  job.to = (*dx)->data;
-  intact__parallel(x->context, x->count, PIECE, backward_piece, &job);
-  return INTACT_OK;
+                                                      float low, float high, bool over, intact_tensor **dx, intact_tensor **d_scale,
+                                                      intact_tensor **d_zero_point) {
+  intact_tensor *made;
+  if (over)
+    INTACT_TRY(intact_tensor_share(dy, 0, NULL, &made));
+  else
+    INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, &made));
+  intact_status status = INTACT_OK;
+  if (intact__fake_quantizer_is_learned(observation)) {
+    const intact_made_values values = {values_of, x->data, x->count};
+    status = intact__fake_quantizer_backward_made(observation, &values, dy->data, low, high, made->data, d_scale, d_zero_point);
+  } else {
+    clamp_job job = job_of(x, low, high);
+    job.affine = intact__fake_quantizer_affine(observation);
+    job.dy = dy->data;
+    job.to = made->data;
+    intact__parallel(x->context, x->count, PIECE, backward_piece, &job);
+  }
+  if (status == INTACT_OK)
+    *dx = made;
+  else
+    intact_tensor_destroy(made);
+  return status;
 }

@@ -31,6 +31,7 @@ typedef struct work {
   const float *x, *dy, *weight, *bias, *mean, *var; /* weight, bias NULL: 1 and 0; mean, var: the running ones */
   const float *layer_bias;                          /* of a folded norm; NULL: 0 */
   bool training, folded, divide, fakes, observes;   /* fakes: the result is clamped to low..high and fake-quantized */
+  bool masked;                                      /* dy has gone through that */
   double eps, momentum, n;                          /* n: elements per channel, over all processes */
   double *shared, *sums, *sums_x; /* a shared batch: room; sums of dy and dy x of all parts. NULL: not shared */
   double *own, *own_x;            /* the same of this part */
@@ -317,7 +318,7 @@ static void gradient_sums(const work *k, int64_t c, const channel *h, double *su
   intact_runs runs = all_planes(k);
   for (int64_t b = 0; b < k->batch; b += runs.n) {
     const float *x = plane_of(k, k->x, b, c), *dy = plane_of(k, k->dy, b, c);
-    if (k->fakes) {
+    if (k->fakes && !k->masked) {
       float *dx = k->dx + (x - k->x);
       runs = planes_of(k, b);
       intact__line_fake_quantize_grad(k->isa_set, x, dy, dx, &runs, &line, &k->affine, k->low, k->high);
@@ -391,6 +392,41 @@ static void sum_channels(void *user, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- learned qparams: their sums go through the whole tensor in order, so that dy is masked before the channels are looked at ---- */
+
+static void find_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
+}
+
+static void make_results(const void *user, int64_t first, int64_t n, float *z) {
+  const work *k = user;
+  for (int64_t done = 0, take; done < n; done += take) {
+    const int64_t at = first + done, left = k->plane - at % k->plane;
+    const channel *h = &k->all[at / k->plane % k->channels];
+    take = left < n - done ? left : n - done;
+    apply(k->x + at, z + done, take, h->offset, h->factor, h->rest);
+  }
+}
+
+static intact_status mask_learned(intact_grad *grad, work *k) {
+  intact_tensor *d[2] = {NULL, NULL};
+  const intact_made_values made = {make_results, k, grad->operands[0]->count};
+  k->all = intact__alloc(grad->context, (size_t)k->channels, sizeof *k->all);
+  if (k->all == NULL) return intact__no_memory(grad->context, (size_t)k->channels * sizeof *k->all);
+  intact__parallel(grad->context, k->channels, grain_of(k), find_channels, k);
+  intact_status status =
+      intact__fake_quantizer_backward_made(grad->node->observation, &made, k->dy, k->low, k->high, k->dx, &d[0], &d[1]);
+  intact__free(grad->context, k->all);
+  for (int i = 0; i < 2; i++) {
+    const intact_status given = intact__grad_give(grad, 6 + i, d[i]);
+    if (status == INTACT_OK) status = given;
+  }
+  k->masked = true;
+  k->dy = k->dx;
+  return status;
+}
+
 /* The sums of all parts of a shared batch. */
 static intact_status share_sums(intact_context *context, work *k) {
   if (k->sums == NULL) return INTACT_OK;
@@ -428,6 +464,7 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   float *room = k.fakes && k.dx == NULL ? intact__alloc(grad->context, (size_t)grad->operands[0]->count, sizeof *room) : NULL;
   if (room != NULL) k.dx = room;
   intact_status status = k.fakes && k.dx == NULL ? intact__no_memory(grad->context, 0) : share(grad->context, &k);
+  if (status == INTACT_OK && k.fakes && intact__fake_quantizer_is_learned(grad->node->observation)) status = mask_learned(grad, &k);
   if (status == INTACT_OK) status = share_sums(grad->context, &k);
   if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
   unshare(grad->context, &k);

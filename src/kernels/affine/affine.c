@@ -114,9 +114,9 @@ void intact__line_fake_quantize_grad(uint32_t isa_set, const float *x, const flo
 }
 
 void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
-                                  intact_learned_sums *sums) {
+                                  float low, float high, intact_learned_sums *sums) {
   assert(n <= INTACT_SUM_BLOCK);
-  find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad(x, dy, dx, n, p, sums);
+  find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad(x, dy, dx, n, p, low, high, sums);
 }
 
 void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
@@ -125,7 +125,7 @@ void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float 
   for (int64_t first = 0; first < n; first += INTACT_SUM_BLOCK) {
     int64_t length = n - first < INTACT_SUM_BLOCK ? n - first : INTACT_SUM_BLOCK;
     intact_learned_sums block;
-    run(x + first, dy + first, dx + first, length, p, &block);
+    run(x + first, dy + first, dx + first, length, p, -INFINITY, INFINITY, &block);
     sums->scale += block.scale;
     sums->zero += block.zero;
   }

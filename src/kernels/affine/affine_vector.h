@@ -164,33 +164,59 @@ void KERNEL(intact_linefakequantgrad_f32)(const float *x, const float *dy, float
   }
 }
 
-void KERNEL(intact_learnablegrad_f32)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
+typedef struct learnable_vectors {
+  vf inverse, scale, zero, low, high, at_low, at_high;
+  clamp_vectors clamp;
+} learnable_vectors;
+
+static inline vf learnable_gradient(vf x, vf d, const learnable_vectors *p, vf *scale_sum, vf *zero_sum) {
+  const vf value = p->clamp.clamps ? v_min(v_max(x, p->clamp.low), p->clamp.high) : x, none = v_set(0.0f);
+  const vf q = v_rne(v_add(v_mul(value, p->inverse), p->zero));
+  const vm not_below = v_ge(q, p->low), above = v_gt(q, p->high), inside = v_and(not_below, v_le(q, p->high));
+  const vf made = v_mul(d, v_one(inside)), error = v_fms(v_sub(q, p->zero), p->scale, value);
+  const vf within = v_mul(v_mul(d, error), p->inverse), outside = v_mul(d, v_select(above, p->at_high, p->at_low));
+  *scale_sum = v_add(*scale_sum, v_select(inside, within, outside));
+  *zero_sum = v_add(*zero_sum, v_select(inside, none, d));
+  return p->clamp.clamps ? v_select(v_and(v_gt(x, p->clamp.low), v_gt(p->clamp.high, x)), made, none) : made;
+}
+
+static inline learnable_vectors learnable_vectors_of(const intact_affine *p, float low, float high) {
+  return (learnable_vectors){.inverse = v_set(p->inverse),
+                             .scale = v_set(p->scale),
+                             .zero = v_set((float)p->zero_point),
+                             .low = v_set((float)p->low),
+                             .high = v_set((float)p->high),
+                             .at_low = v_set((float)(p->low - p->zero_point)),
+                             .at_high = v_set((float)(p->high - p->zero_point)),
+                             .clamp = {low > -INFINITY || high < INFINITY, v_set(low), v_set(high)}};
+}
+
+void KERNEL(intact_learnablegrad_f32)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, float low, float high,
                                       intact_learned_sums *sums) {
   enum { GROUPS = INTACT_SUM_LANES / W };
-  const vf inverse = v_set(p->inverse), scale = v_set(p->scale), zero = v_set((float)p->zero_point), none = v_set(0.0f);
-  const vf low = v_set((float)p->low), high = v_set((float)p->high);
-  const vf at_low = v_set((float)(p->low - p->zero_point)), at_high = v_set((float)(p->high - p->zero_point));
+  const learnable_vectors v = learnable_vectors_of(p, low, high);
   vf scale_sums[GROUPS], zero_sums[GROUPS];
-  INTACT_UNROLL for (int k = 0; k < GROUPS; k++) scale_sums[k] = zero_sums[k] = none;
+  INTACT_UNROLL for (int k = 0; k < GROUPS; k++) scale_sums[k] = zero_sums[k] = v_set(0.0f);
   int64_t i = 0;
-  for (; i + INTACT_SUM_LANES <= n; i += INTACT_SUM_LANES) {
+  for (; i + INTACT_SUM_LANES <= n; i += INTACT_SUM_LANES)
     INTACT_UNROLL for (int k = 0; k < GROUPS; k++) {
-      vf value = v_load(x + i + k * W), d = v_load(dy + i + k * W);
-      vf q = v_rne(v_add(v_mul(value, inverse), zero));
-      vm not_below = v_ge(q, low), above = v_gt(q, high), inside = v_and(not_below, v_le(q, high));
-      v_store(dx + i + k * W, v_mul(d, v_one(inside)));
-      vf error = v_fms(v_sub(q, zero), scale, value);
-      vf within = v_mul(v_mul(d, error), inverse), outside = v_mul(d, v_select(above, at_high, at_low));
-      scale_sums[k] = v_add(scale_sums[k], v_select(inside, within, outside));
-      zero_sums[k] = v_add(zero_sums[k], v_select(inside, none, d));
+      const int64_t at = i + k * W;
+      v_store(dx + at, learnable_gradient(v_load(x + at), v_load(dy + at), &v, &scale_sums[k], &zero_sums[k]));
     }
+  INTACT_UNROLL for (int k = 0; k < GROUPS; k++) {
+    const int64_t at = i + k * W, left = n - at;
+    if (left >= W) v_store(dx + at, learnable_gradient(v_load(x + at), v_load(dy + at), &v, &scale_sums[k], &zero_sums[k]));
+    if (left <= 0 || left >= W) continue;
+    vf scale_sum = scale_sums[k], zero_sum = zero_sums[k];
+    v_store_first(dx + at, left, learnable_gradient(v_load_first(x + at, left), v_load_first(dy + at, left), &v, &scale_sum, &zero_sum));
+    scale_sums[k] = v_select(v_first(left), scale_sum, scale_sums[k]);
+    zero_sums[k] = v_select(v_first(left), zero_sum, zero_sums[k]);
   }
   float scale_lanes[INTACT_SUM_LANES], zero_lanes[INTACT_SUM_LANES];
   INTACT_UNROLL for (int k = 0; k < GROUPS; k++) {
     v_store(scale_lanes + k * W, scale_sums[k]);
     v_store(zero_lanes + k * W, zero_sums[k]);
   }
-  intact__learnable_grad_tail(x, dy, dx, i, n, p, scale_lanes, zero_lanes);
   *sums = (intact_learned_sums){intact__sum_lanes(scale_lanes), intact__sum_lanes(zero_lanes)};
 }
 

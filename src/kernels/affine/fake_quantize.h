@@ -39,10 +39,11 @@ typedef struct intact_learned_sums {
   double zero;  /* times -scale * grad_factor: gradient of the zero point */
 } intact_learned_sums;
 
-/* One block: n <= INTACT_SUM_BLOCK. *sums is overwritten. */
+/* One block: n <= INTACT_SUM_BLOCK. *sums is overwritten. Where low or high is finite, behind a clamp: everything but dx is that of the
+   clamped x, and dx is 0 unless low < x < high. dx may be dy. */
 void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
-                                  intact_learned_sums *sums);
-/* A run of any length: its blocks are added to *sums. */
+                                  float low, float high, intact_learned_sums *sums);
+/* Not clamped, a run of any length: its blocks are added to *sums. */
 void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
                                   intact_learned_sums *sums);
 
