@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training steps of one network on random pictures: bench_train NETWORK float|qat|lsq BATCH. Every line on standard input is one
-   step (gradients cleared, forward, loss, backward, SGD with momentum); the answer is its milliseconds. tools/bench_train.py
-   lets several of these and PyTorch take turns. */
+/* Training steps of one network on random pictures: bench_train NETWORK float|qat|lsq|learn BATCH. lsq estimates its learned scales at
+   every step, as at the start of a training; learn learns them, as in the rest of it. Every line on standard input is one step (gradients
+   cleared, forward, loss, backward, SGD with momentum); the answer is its milliseconds. tools/bench_train.py lets several of these and
+   PyTorch take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "intact/qat.h"
 #include "intact/train.h"
 
 typedef struct training {
@@ -39,7 +41,7 @@ static void make_network(training *t, const char *name, const char *kind) {
   intact_generator_destroy(generator);
   if (strcmp(kind, "float") == 0) return;
   intact_qat_options options = intact_qat_default_options();
-  if (strcmp(kind, "lsq") == 0) options.fake_quantizer = options.weight_fake_quantizer = "lsq";
+  if (strcmp(kind, "lsq") == 0 || strcmp(kind, "learn") == 0) options.fake_quantizer = options.weight_fake_quantizer = "lsq";
   must(t, intact_prepare_qat(t->graph, &options));
 }
 
@@ -98,7 +100,7 @@ static double step(training *t) {
 
 int main(int argc, char **argv) {
   if (argc < 4) {
-    fprintf(stderr, "bench_train NETWORK float|qat|lsq BATCH\n");
+    fprintf(stderr, "bench_train NETWORK float|qat|lsq|learn BATCH\n");
     return 2;
   }
   training t = {0};
@@ -109,6 +111,10 @@ int main(int argc, char **argv) {
   must(&t, intact_trainable_create(t.graph, &t.trainable));
   make_batch(&t, strtoll(argv[3], NULL, 10));
   make_optimizer(&t);
+  if (strcmp(argv[2], "learn") == 0) { /* from where one batch says */
+    step(&t);
+    must(&t, intact_qat_set_mode(t.graph, INTACT_QAT_ACTIVATIONS | INTACT_QAT_WEIGHTS, INTACT_QAT_LEARN));
+  }
   char line[64];
   while (fgets(line, sizeof line, stdin)) {
     printf("%.4f\n", step(&t));

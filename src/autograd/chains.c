@@ -22,14 +22,15 @@ static intact_node *sole_producer(const intact_node *node) {
 /* A node of the one op beside the graph, with open inputs: what the tape records. */
 static intact_status make_node(intact_trainable *t, intact_chain *chain) {
   const intact_node *norm = chain->norm;
-  intact_value *values[6] = {NULL};
+  intact_value *values[8] = {NULL};
+  const bool learned = chain->fake->n_operands > 1;
   if (!t->side) INTACT_TRY(intact__graph_create(t->context, "chains", &t->side));
-  for (int i = 0; i < norm->n_operands; i++) {
+  for (int i = 0; i < 8; i++) {
     char name[40];
     snprintf(name, sizeof name, "%d_%d", t->n_chains, i);
-    if (norm->operands[i]) INTACT_TRY(intact__graph_add_input(t->side, name, INTACT_F32, -1, NULL, &values[i]));
+    if (i < 6 ? i < norm->n_operands && norm->operands[i] : learned) INTACT_TRY(intact__graph_add_input(t->side, name, INTACT_F32, -1, NULL, &values[i]));
   }
-  INTACT_TRY(intact__graph_add_node(t->side, intact__find_op("folded_batch_norm_fake_quantize"), norm->name, norm->n_operands, values, 5, NULL,
+  INTACT_TRY(intact__graph_add_node(t->side, intact__find_op("folded_batch_norm_fake_quantize"), norm->name, learned ? 8 : norm->n_operands, values, 5, NULL,
                                     NULL, &chain->node));
   chain->node->observation = intact__observation_retain(chain->fake->observation);
   intact__attr_set_float(chain->node, "eps", intact__attr_float(norm, "eps"));
@@ -61,7 +62,7 @@ static intact_status add_chain(intact_trainable *t, intact_node *fake) {
 intact_status intact__trainable_find_chains(intact_trainable *t) {
   const intact_graph *graph = t->graph;
   for (intact_node *node = graph->first; node; node = node->next)
-    if (intact__is_op(node, "fake_quantize") && node->observation && node->observation->fake && node->n_operands == 1)
+    if (intact__is_op(node, "fake_quantize") && node->observation && node->observation->fake)
       INTACT_TRY(add_chain(t, node));
   t->steps = intact__alloc_zeroed(t->context, (size_t)graph->n_nodes + 1, sizeof *t->steps);
   if (!t->steps) return intact__no_memory(t->context, (size_t)graph->n_nodes * sizeof *t->steps);

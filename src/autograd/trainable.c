@@ -123,7 +123,8 @@ static intact_status run_node(const forward *f, intact_node *node, const intact_
 /* A chain with a norm: its node in the place of the three. */
 static intact_status run_chain(const forward *f, const intact_chain *chain) {
   intact_node *node = chain->node;
-  for (int i = 0; i < node->n_operands; i++) find_operand(f, chain->norm->operands[i], i);
+  for (int i = 0; i < node->n_operands; i++) find_operand(f, i < chain->norm->n_operands ? chain->norm->operands[i] : NULL, i);
+  for (int i = 1; i < chain->fake->n_operands; i++) find_operand(f, chain->fake->operands[i], 5 + i); /* a learned pair */
   intact__attr_set_int(node, "training", by_batch(f));
   intact__attr_set_int(node, "observe", f->t->training && intact__attr_int(chain->fake, "observe"));
   INTACT_TRY(intact__tape_call(node, f->tensors, f->sources, node->n_results, f->results));
@@ -172,7 +173,7 @@ static intact_status give_outputs(const forward *f, intact_variable **outputs) {
 
 static intact_status run_nodes(forward *f) {
   const intact_graph *graph = f->t->graph;
-  size_t widest = 6;
+  size_t widest = 8; /* what a chain takes */
   for (const intact_node *node = graph->first; node; node = node->next) {
     if ((size_t)node->n_operands > widest) widest = (size_t)node->n_operands;
     if ((size_t)node->n_results > widest) widest = (size_t)node->n_results;

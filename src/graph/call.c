@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What evaluations and gradients of op rows call: results, bodies, gradient tensors, the gradient markers. */
+#include <string.h>
+
 #include "graph/internal.h"
 
 intact_status intact__call_result(const intact_call *call, int i, intact_dtype dtype, int rank, const int64_t *dims,
@@ -49,6 +51,23 @@ intact_status intact__grad_operand_over(intact_grad *grad, int i, int r, intact_
   INTACT_TRY(intact_tensor_share(dy, 0, NULL, &grad->d_operands[i]));
   *tensor = grad->d_operands[i];
   return INTACT_OK;
+}
+
+intact_status intact__grad_give(intact_grad *grad, int i, intact_tensor *d) {
+  if (d == NULL) return INTACT_OK;
+  intact_status status = INTACT_OK;
+  if (i < grad->n_operands && grad->operands[i] != NULL && grad->needed[i]) {
+    const intact_tensor *x = grad->operands[i];
+    if (intact__shape_equal(d->rank, d->dims, x->rank, x->dims)) {
+      grad->d_operands[i] = d;
+      return INTACT_OK;
+    }
+    intact_tensor *out;
+    status = intact__grad_operand(grad, i, &out);
+    if (status == INTACT_OK) memcpy(out->data, d->data, intact_tensor_bytes(d));
+  }
+  intact_tensor_destroy(d);
+  return status;
 }
 
 void intact__grad_forget(intact_grad *grad) {

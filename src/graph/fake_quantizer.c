@@ -253,11 +253,15 @@ static intact_fake_spec fixed_spec(const intact_observation *observation) {
                             .real_zero_point = real ? fake->zero_point->data : NULL};
 }
 
-static intact_learnable_spec learned_spec(const intact_observation *observation, const intact_tensor *x) {
+/* Elements of the whole batch that `count` are a part of; weights are the same in all parts. */
+static int64_t whole_count(const intact_observation *observation, int64_t count) {
+  return observation->fake->is_weight ? count : intact__comm_whole(observation->context, count);
+}
+
+static intact_learnable_spec learned_spec(const intact_observation *observation, int64_t count) {
   const intact_fake_quantizer *fake = observation->fake;
   double factor = 1.0;
-  const int64_t n = fake->is_weight ? x->count : intact__comm_whole(x->context, x->count);
-  if (fake->use_grad_scaling) factor = 1.0 / sqrt((double)n * (double)fake->high);
+  if (fake->use_grad_scaling) factor = 1.0 / sqrt((double)whole_count(observation, count) * (double)fake->high);
   return (intact_learnable_spec){.where = name_of(observation),
                                  .axis = fake->axis,
                                  .low = fake->low,
@@ -284,7 +288,7 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
   if (fake->fake_quant_enabled || is_learned(fake)) fake->initialized = true;
   if (!fake->fake_quant_enabled) return intact_tensor_copy(x, y);
   if (is_learned(fake)) {
-    const intact_learnable_spec spec = learned_spec(observation, x);
+    const intact_learnable_spec spec = learned_spec(observation, x->count);
     return intact__learnable_forward(x, &spec, y);
   }
   const intact_fake_spec spec = fixed_spec(observation);
@@ -309,7 +313,7 @@ static void clip_gradient(const intact_observation *observation, const intact_te
         if (q > (double)fake->high) sum += (double)intact__f32(dy)[i] * ((double)fake->high - zero);
         if (q < (double)fake->low) sum += (double)intact__f32(dy)[i] * ((double)fake->low - zero);
       }
-    intact__f32(d_scale)[c] = (float)(sum * (double)learned_spec(observation, x).grad_factor);
+    intact__f32(d_scale)[c] = (float)(sum * (double)learned_spec(observation, x->count).grad_factor);
   }
 }
 
@@ -322,7 +326,7 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
   if (!fake->fake_quant_enabled || (passes && dy->dtype == INTACT_F32)) {
     INTACT_TRY(over || passes ? intact_tensor_share(dy, 0, NULL, dx) : intact_tensor_copy(dy, dx));
   } else if (is_learned(fake)) {
-    intact_learnable_spec spec = learned_spec(observation, x);
+    intact_learnable_spec spec = learned_spec(observation, x->count);
     if (over && fake->kind != INTACT_FAKE_LEARNED_CLIP) spec.over = dy; /* a clip looks at dy again */
     INTACT_TRY(intact__learnable_backward(x, dy, &spec, dx, &ds, &dz));
     if (fake->kind == INTACT_FAKE_LEARNED_CLIP) {
@@ -347,13 +351,33 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
 bool intact__fake_quantizer_fuses(const intact_observation *observation) {
   const intact_fake_quantizer *fake = observation->fake;
   const intact_observer *row = observation->spec.observer;
-  return fake && fake->fake_quant_enabled && !is_learned(fake) && fake->axis < 0 && (!row || row->update_range) &&
-         observation->spec.scheme != INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+  if (!fake || !fake->fake_quant_enabled || fake->axis >= 0 || (row && !row->update_range)) return false;
+  if (!is_learned(fake)) return observation->spec.scheme != INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+  /* A start from means asks for more than the range. */
+  return fake->kind == INTACT_FAKE_LEARNED && fake->low <= 0 && fake->high >= 0 &&
+         (!fake->mean_start || (observation->frozen && !fake->dirty));
 }
+
+bool intact__fake_quantizer_is_learned(const intact_observation *observation) { return is_learned(observation->fake); }
 
 intact_affine intact__fake_quantizer_affine(const intact_observation *observation) {
   const intact_fake_quantizer *fake = observation->fake;
+  if (is_learned(fake)) {
+    const intact_learnable_spec spec = learned_spec(observation, 1);
+    return intact__learnable_affine(&spec);
+  }
   return intact__affine(intact__f32(fake->scale)[0], (int32_t)intact__tensor_get_s64(fake->zero_point, 0), fake->low, fake->high);
+}
+
+intact_status intact__fake_quantizer_backward_made(const intact_observation *observation, const intact_made_values *x, const float *dy, float low,
+                                                   float high, float *dx, intact_tensor **d_scale, intact_tensor **d_zero_point) {
+  const intact_learnable_spec spec = learned_spec(observation, x->count);
+  INTACT_TRY(intact__learnable_backward_clamped(observation->context, x, dy, low, high, &spec, dx, d_scale, d_zero_point));
+  if (observation->fake->learning_enabled) return INTACT_OK;
+  intact_tensor_destroy(*d_scale);
+  intact_tensor_destroy(*d_zero_point);
+  *d_scale = *d_zero_point = NULL;
+  return INTACT_OK;
 }
 
 intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,

@@ -67,7 +67,8 @@ intact_status intact__fake_quantizer_forward(intact_observation *observation, co
 intact_status intact__fake_quantizer_backward(intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
                                               bool over, intact_tensor **dx, intact_tensor **d_scale,
                                               intact_tensor **d_zero_point);
-/* For rows that quantize what they compute, with the range at hand. Whether they can: per tensor, on, not learned. */
+/* For rows that quantize what they compute, with the range at hand. Whether they can: per tensor and on; of the learned kinds those whose
+   gradient asks for no more than x, once nothing but the range is observed. */
 bool intact__fake_quantizer_fuses(const intact_observation *observation);
 /* Takes the range of `count` values unless frozen (batch NULL: nothing is observed), and gives what to quantize with. */
 intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,
@@ -75,13 +76,21 @@ intact_status intact__fake_quantizer_by_range(intact_observation *observation, c
 /* What the last forward quantized with. */
 intact_affine intact__fake_quantizer_affine(const intact_observation *observation);
 
+/* What is learned goes through this backward: of an x that is made anew, behind a clamp. The gradients of the pair become NULL unless
+   learning is on. */
+bool intact__fake_quantizer_is_learned(const intact_observation *observation);
+intact_status intact__fake_quantizer_backward_made(const intact_observation *observation, const intact_made_values *x, const float *dy, float low,
+                                                   float high, float *dx, intact_tensor **d_scale, intact_tensor **d_zero_point);
+
 /* graph/fake_quantizer_clamp.c: y = fake_quantize(min(max(x, low), high)) where it fuses; f32 only. `observe`: the clamped range counts
    for the statistics, unless they are frozen. */
 intact_status intact__fake_quantizer_forward_clamped(intact_observation *observation, const intact_tensor *x, float low, float high,
                                                      bool observe, intact_tensor **y);
-/* dx = dy where x lies between the bounds and was not cut by the quantization, else 0. */
+/* dx = dy where x lies between the bounds and was not cut by the quantization, else 0; in dy's place with `over`. d_scale, d_zero_point:
+   NULL where nothing is learned. */
 intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
-                                                      float low, float high, intact_tensor **dx);
+                                                      float low, float high, bool over, intact_tensor **dx, intact_tensor **d_scale,
+                                                      intact_tensor **d_zero_point);
 /* Rounding is monotone: quantizing a clamped x is clamping q to what the bounds round to. */
 intact_affine intact__affine_clamped(const intact_affine *affine, float low, float high);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fake quantization of a clamped tensor in one go: y = fake_quantize(min(max(x, low), high)). */
 #include <math.h>
+#include <string.h>
 
 #include "graph/fake_quantizer.h"
 
-enum { PIECE = 1 << 14, CHUNK = 1 << 10, MAX_THREADS = 64 };
+enum { PIECE = 1 << 14, MAX_THREADS = 64 };
 
 typedef struct clamp_job {
   uint32_t isa_set;
@@ -27,13 +28,10 @@ static void forward_piece(void *user, int64_t begin, int64_t end) {
 
 static void backward_piece(void *user, int64_t begin, int64_t end) {
   const clamp_job *job = user;
-  for (int64_t i = begin; i < end; i += CHUNK) {
-    const int64_t n = end - i < CHUNK ? end - i : CHUNK;
-    const float *x = job->x + i;
-    float *to = job->to + i;
-    intact__fake_quantize_grad_array(job->isa_set, x, job->dy + i, to, n, &job->affine);
-    for (int64_t k = 0; k < n; k++) to[k] = x[k] > job->low && x[k] < job->high ? to[k] : 0;
-  }
+  const intact_runs run = {1, end - begin, end - begin};
+  const intact_line itself = {0, 1, 0};
+  intact__line_fake_quantize_grad(job->isa_set, job->x + begin, job->dy + begin, job->to + begin, &run, &itself, &job->affine, job->low,
+                                  job->high);
 }
 
 static clamp_job job_of(const intact_tensor *x, float low, float high) {
@@ -71,13 +69,32 @@ intact_status intact__fake_quantizer_forward_clamped(intact_observation *observa
   return INTACT_OK;
 }
 
+static void values_of(const void *user, int64_t first, int64_t n, float *x) {
+  memcpy(x, (const float *)user + first, (size_t)n * sizeof *x);
+}
+
 intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,
-                                                      float low, float high, intact_tensor **dx) {
-  clamp_job job = job_of(x, low, high);
-  INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, dx));
-  job.affine = intact__fake_quantizer_affine(observation);
-  job.dy = dy->data;
-  job.to = (*dx)->data;
-  intact__parallel(x->context, x->count, PIECE, backward_piece, &job);
-  return INTACT_OK;
+                                                      float low, float high, bool over, intact_tensor **dx, intact_tensor **d_scale,
+                                                      intact_tensor **d_zero_point) {
+  intact_tensor *made;
+  if (over)
+    INTACT_TRY(intact_tensor_share(dy, 0, NULL, &made));
+  else
+    INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, &made));
+  intact_status status = INTACT_OK;
+  if (intact__fake_quantizer_is_learned(observation)) {
+    const intact_made_values values = {values_of, x->data, x->count};
+    status = intact__fake_quantizer_backward_made(observation, &values, dy->data, low, high, made->data, d_scale, d_zero_point);
+  } else {
+    clamp_job job = job_of(x, low, high);
+    job.affine = intact__fake_quantizer_affine(observation);
+    job.dy = dy->data;
+    job.to = made->data;
+    intact__parallel(x->context, x->count, PIECE, backward_piece, &job);
+  }
+  if (status == INTACT_OK)
+    *dx = made;
+  else
+    intact_tensor_destroy(made);
+  return status;
 }

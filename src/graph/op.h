@@ -132,6 +132,8 @@ intact_status intact__grad_operand_raw(intact_grad *grad, int i, intact_tensor *
 /* The same over the gradient of result r where that has the shape of operand i and nobody reads it later: each of its elements must
    be read before the one of d_operands[i] in its place is written. */
 intact_status intact__grad_operand_over(intact_grad *grad, int i, int r, intact_tensor **tensor);
+/* Gives d (may be NULL), as many float32 elements as operand i has, to operand i if it is wanted; else releases it. */
+intact_status intact__grad_give(intact_grad *grad, int i, intact_tensor *d);
 void intact__grad_forget(intact_grad *grad); /* starts anew: what was made is released */
 /* Markers for rows: not differentiable (stops the walk); the gradient of result 0 goes to operand 0 unchanged. */
 intact_status intact__grad_none(intact_grad *grad);

@@ -33,6 +33,11 @@ extern const int intact__n_kernel_rows;
 #define INTACT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* `n` runs of `length` elements, `stride` apart. */
+typedef struct intact_runs {
+  int64_t n, stride, length;
+} intact_runs;
+
 /* One spatial axis of a convolution; pad: elements before the first. */
 typedef struct intact_conv_axis {
   int64_t in, out, kernel, stride, dilation, pad;

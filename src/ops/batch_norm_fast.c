@@ -8,12 +8,13 @@
 
 #include "base/comm.h"
 #include "graph/fake_quantizer.h"
+#include "kernels/moments/moments.h"
 #include "ops/fast.h"
 #include "ops/folded.h"
 #include "ops/layer.h"
 #include "ops/wide.h"
 
-enum { BLOCK = 4096 };
+enum { BLOCK = 4096 }; /* elements that stay in the nearest cache from one pass to the next */
 
 /* What one channel does: y = (x - shift) * slope + rest. */
 typedef struct channel {
@@ -21,6 +22,7 @@ typedef struct channel {
   double shift, inverse; /* in x: where z is the mean; 1 / sqrt(var + eps) */
   double fold, slope;    /* f (1 when not folded); dy / dx with statistics that stay */
   float offset, factor, rest; /* y = (x - offset) * factor + rest in float32 */
+  bool ranged;           /* the range is known */
   intact_min_max range;  /* of x */
 } channel;
 
@@ -29,11 +31,14 @@ typedef struct work {
   const float *x, *dy, *weight, *bias, *mean, *var; /* weight, bias NULL: 1 and 0; mean, var: the running ones */
   const float *layer_bias;                          /* of a folded norm; NULL: 0 */
   bool training, folded, divide, fakes, observes;   /* fakes: the result is clamped to low..high and fake-quantized */
+  bool masked;                                      /* dy has gone through that */
   double eps, momentum, n;                          /* n: elements per channel, over all processes */
   double *shared;                /* a shared batch: room for what its parts exchange. NULL: not shared */
   double *own, *all_sums;        /* in it, 2 each for every channel: sums of dy and dy x of this part, and of all */
+  intact_min_max *ranges;        /* of x by channel where the statistics came before; NULL: not there */
   float low, high;
   uint32_t isa_set;
+  const intact_moments_kernel *kernel;
   intact_affine affine;          /* of fakes */
   channel *all;                  /* of fakes: the channels, made before */
   const double *saved_mean, *saved_var; /* of x, from the forward; NULL: not there */
@@ -46,40 +51,45 @@ static const float *plane_of(const work *k, const float *values, int64_t n, int6
   return values + (n * k->channels + c) * k->plane;
 }
 
-static double add_parts(const double *parts) {
-  return ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
+/* The planes of channel c from image `first` on: how many lie in one block, at least one. */
+static intact_runs planes_of(const work *k, int64_t first) {
+  const int64_t left = k->batch - first, fit = BLOCK / k->plane;
+  return (intact_runs){fit >= left ? left : fit > 1 ? fit : 1, k->channels * k->plane, k->plane};
 }
 
-/* parts += x - origin, squares += its square. */
-INTACT_WIDE static void add_plane(const float *x, int64_t n, double origin, double *parts, double *squares) {
-  int64_t i = 0;
-  double p[8], s[8];
-  memcpy(p, parts, sizeof p);
-  memcpy(s, squares, sizeof s);
-  for (; i + 8 <= n; i += 8) {
-    for (int t = 0; t < 8; t++) {
-      const double d = x[i + t] - origin;
-      p[t] += d;
-      s[t] += d * d;
-    }
+static intact_runs all_planes(const work *k) { return (intact_runs){k->batch, k->channels * k->plane, k->plane}; }
+
+static intact_moments moments_of(const work *k, int64_t c, double origin) {
+  intact_moments m = {{0}, {0}, {0}, {0}};
+  const intact_runs runs = all_planes(k);
+  for (int i = 0; i < INTACT_PARTS; i++) m.low[i] = INFINITY, m.high[i] = -INFINITY;
+  k->kernel->moments(plane_of(k, k->x, 0, c), &runs, origin, &m);
+  return m;
+}
+
+/* The range of x in channel c. Squares that add up to something finite are those of finite values. */
+static intact_min_max range_of_channel(const work *k, int64_t c, const intact_moments *m) {
+  intact_min_max range = INTACT_MIN_MAX_START;
+  if (m == NULL || !isfinite(intact__moment(m->square))) {
+    for (int64_t b = 0; b < k->batch; b++) intact__min_max_array(k->isa_set, plane_of(k, k->x, b, c), k->plane, &range);
+    return range;
   }
-  for (; i < n; i++) {
-    const double d = x[i] - origin;
-    p[i % 8] += d;
-    s[i % 8] += d * d;
+  for (int i = 0; i < INTACT_PARTS; i++) {
+    const intact_min_max part = {m->low[i] + 0.0f, m->high[i] + 0.0f, 0};
+    intact__min_max_join(&range, &part);
   }
-  memcpy(parts, p, sizeof p);
-  memcpy(squares, s, sizeof s);
+  return range;
 }
 
 /* Mean and variance of x in the channel in one pass: distances are taken from its first element, so that nothing large cancels. */
-static void batch_statistics(const work *k, int64_t c, double *mean, double *var) {
-  double parts[8] = {0}, squares[8] = {0};
+static void batch_statistics(const work *k, int64_t c, double *mean, double *var, channel *h) {
   const double origin = plane_of(k, k->x, 0, c)[0], n = (double)(k->batch * k->plane);
-  for (int64_t b = 0; b < k->batch; b++) add_plane(plane_of(k, k->x, b, c), k->plane, origin, parts, squares);
-  const double gap = add_parts(parts) / n, var_here = add_parts(squares) / n - gap * gap;
+  const intact_moments m = moments_of(k, c, origin);
+  const double gap = intact__moment(m.sum) / n, var_here = intact__moment(m.square) / n - gap * gap;
   *mean = origin + gap;
   *var = var_here > 0 ? var_here : var_here < 0 ? 0 : var_here; /* NaN stays */
+  h->ranged = k->observes;
+  if (k->observes) h->range = range_of_channel(k, c, &m);
 }
 
 static channel channel_of(const work *k, int64_t c) {
@@ -93,7 +103,7 @@ static channel channel_of(const work *k, int64_t c) {
       h.shift = k->saved_mean[c];
       var = k->saved_var[c];
     } else {
-      batch_statistics(k, c, &h.shift, &var);
+      batch_statistics(k, c, &h.shift, &var, &h);
     }
     h.mean = h.shift / h.fold + bias;
     h.var = var / (h.fold * h.fold);
@@ -148,8 +158,7 @@ static void observe_channels(void *user, int64_t begin, int64_t end) {
   for (int64_t c = begin; c < end; c++) {
     k->all[c] = channel_of(k, c);
     put_statistics(k, c, &k->all[c]);
-    for (int64_t b = 0; k->observes && b < k->batch; b++)
-      intact__min_max_array(k->isa_set, plane_of(k, k->x, b, c), k->plane, &k->all[c].range);
+    if (k->observes && !k->all[c].ranged) k->all[c].range = k->ranges != NULL ? k->ranges[c] : range_of_channel(k, c, NULL);
   }
 }
 
@@ -174,53 +183,17 @@ static intact_min_max range_of(const work *k) {
   return all;
 }
 
-/* z of the channels from `first` on, as many as fit a block (a part of one when a plane is larger), at element `at` of the planes: how many
-   elements that is. Planes of neighbouring channels lie one behind the other, so that small ones are worked on together. */
-static int64_t make_block(const work *k, int64_t b, int64_t *first, int64_t end, int64_t *at, float *z) {
-  const float *x = plane_of(k, k->x, b, *first) + *at;
-  int64_t n = 0;
-  while (*first < end) {
-    const int64_t left = k->plane - *at, room = BLOCK - n, take = left < room ? left : room;
-    if (take < left && n > 0) break;
-    const channel *h = &k->all[*first];
-    apply(x + n, z + n, take, h->offset, h->factor, h->rest);
-    n += take;
-    *at += take;
-    if (*at < k->plane) break;
-    *at = 0;
-    ++*first;
-  }
-  return n;
-}
+static intact_line line_of(const channel *h) { return (intact_line){h->offset, h->factor, h->rest}; }
 
 static void quantize_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   const intact_affine p = intact__affine_clamped(&k->affine, k->low, k->high);
-  float z[BLOCK];
-  for (int64_t b = 0; b < k->batch; b++)
-    for (int64_t c = begin, at = 0; c < end;) {
-      float *y = k->y + (plane_of(k, k->x, b, c) - k->x) + at;
-      const int64_t n = make_block(k, b, &c, end, &at, z);
-      intact__fake_quantize_array(k->isa_set, z, y, NULL, n, &p);
-    }
-}
-
-/* Where the clamp or the quantization cut, nothing flows. */
-INTACT_WIDE static void mask_clamp(const float *z, float *d, int64_t n, float low, float high) {
-  for (int64_t i = 0; i < n; i++) d[i] = z[i] > low && z[i] < high ? d[i] : 0;
-}
-
-/* dy through clamp and fake quantization, into dx. */
-static void mask_channels(const work *k, int64_t begin, int64_t end) {
-  float z[BLOCK];
-  const bool clamps = k->low > -INFINITY || k->high < INFINITY;
-  for (int64_t b = 0; b < k->batch; b++)
-    for (int64_t c = begin, at = 0; c < end;) {
-      const int64_t offset = plane_of(k, k->x, b, c) - k->x + at;
-      const int64_t n = make_block(k, b, &c, end, &at, z);
-      intact__fake_quantize_grad_array(k->isa_set, z, k->dy + offset, k->dx + offset, n, &k->affine);
-      if (clamps) mask_clamp(z, k->dx + offset, n, k->low, k->high);
-    }
+  const intact_runs runs = all_planes(k);
+  for (int64_t c = begin; c < end; c++) {
+    const intact_line line = line_of(&k->all[c]);
+    const float *x = plane_of(k, k->x, 0, c);
+    intact__line_fake_quantize(k->isa_set, x, k->y + (x - k->x), &runs, &line, &p);
+  }
 }
 
 /* ---- calls ---- */
@@ -247,6 +220,7 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
                 .divide = folded && intact__attr_int(node, "divide") != 0,
                 .layer_bias = given[5],
                 .isa_set = intact__isa_set(node->graph->context),
+                .kernel = intact__moments_pick(intact__isa_set(node->graph->context)),
                 .n = (double)(x->dims[0] * intact__known_product(x->dims, 2, x->rank)),
                 .eps = intact__attr_float(node, "eps"),
                 .momentum = intact__attr_float(node, "momentum")};
@@ -256,10 +230,14 @@ static work work_of(const intact_node *node, int n_operands, const intact_tensor
 
 static int64_t grain_of(const work *k) { return 16384 / (k->batch * k->plane + 1) + 1; }
 
-/* Mean and variance of this part, 2 for every channel. */
+/* Mean and variance of this part, 2 for every channel, and ranges. */
 static void part_statistics(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  for (int64_t c = begin; c < end; c++) batch_statistics(k, c, &k->own[2 * c], &k->own[2 * c + 1]);
+  for (int64_t c = begin; c < end; c++) {
+    channel h;
+    batch_statistics(k, c, &k->own[2 * c], &k->own[2 * c + 1], &h);
+    if (k->ranges != NULL) k->ranges[c] = h.range;
+  }
 }
 
 /* One channel's mean and variance of all parts from theirs, of n elements in all: what is between the parts adds to what is within.
@@ -278,13 +256,14 @@ static void join_statistics(const work *k, const double *parts, int n_parts, int
 
 static bool is_shared(intact_context *context, const work *k) { return k->training && intact_comm_size(context) > 1; }
 
-/* Forward: mean and variance of all parts, before the channels are worked on. Release k->shared. */
+/* Forward: mean and variance of all parts, before the channels are worked on. Release with unshare. */
 static intact_status share_statistics(intact_context *context, work *k) {
   if (!is_shared(context, k)) return INTACT_OK;
   const int n_parts = intact_comm_size(context);
   const size_t n = (size_t)k->channels, width = 1 + 2 * n;
   double *room = k->shared = intact__alloc(context, ((size_t)n_parts + 1) * width + 2 * n, sizeof *room);
-  if (room == NULL) return intact__no_memory(context, ((size_t)n_parts + 2) * width * sizeof *room);
+  if (k->observes) k->ranges = intact__alloc(context, n, sizeof *k->ranges);
+  if (room == NULL || (k->observes && k->ranges == NULL)) return intact__no_memory(context, ((size_t)n_parts + 2) * width * sizeof *room);
   double *mine = room + 2 * n, *parts = mine + width;
   mine[0] = k->n;
   k->own = mine + 1;
@@ -296,6 +275,11 @@ static intact_status share_statistics(intact_context *context, work *k) {
   k->saved_mean = room;
   k->saved_var = room + n;
   return INTACT_OK;
+}
+
+static void unshare(intact_context *context, work *k) {
+  intact__free(context, k->shared);
+  intact__free(context, k->ranges);
 }
 
 /* ---- forward ---- */
@@ -328,39 +312,30 @@ intact_status intact__batch_norm_fast(const intact_call *call) {
   intact_status status = share_statistics(call->context, &k);
   if (status == INTACT_OK && k.fakes) status = forward_fakes(call, &k);
   if (status == INTACT_OK && !k.fakes) intact__parallel(call->context, k.channels, grain_of(&k), forward_channels, &k);
-  intact__free(call->context, k.shared);
+  unshare(call->context, &k);
   return status;
 }
 
 /* ---- gradient ---- */
 
-INTACT_WIDE static void add_products(const float *x, const float *dy, int64_t n, double mean, double *parts, double *parts_x) {
-  double p[8], s[8];
-  memcpy(p, parts, sizeof p);
-  memcpy(s, parts_x, sizeof s);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int t = 0; t < 8; t++) {
-      p[t] += dy[i + t];
-      s[t] += dy[i + t] * (x[i + t] - mean);
-    }
-  }
-  for (; i < n; i++) {
-    p[i % 8] += dy[i];
-    s[i % 8] += dy[i] * (x[i] - mean);
-  }
-  memcpy(parts, p, sizeof p);
-  memcpy(parts_x, s, sizeof s);
-}
-
-/* Sums of dy and of dy (x - shift). */
+/* Sums of dy and of dy (x - shift). Where the result was fake-quantized, dy first goes through that and the clamp, into dx: nothing
+   flows where they cut. */
 static void gradient_sums(const work *k, int64_t c, const channel *h, double *sums) {
-  double parts[8] = {0}, parts_x[8] = {0};
-  const float *dy = k->fakes ? k->dx : k->dy;
-  for (int64_t b = 0; b < k->batch; b++)
-    add_products(plane_of(k, k->x, b, c), plane_of(k, dy, b, c), k->plane, h->shift, parts, parts_x);
-  sums[0] = add_parts(parts);
-  sums[1] = add_parts(parts_x);
+  intact_products m = {{0}, {0}};
+  const intact_line line = line_of(h);
+  intact_runs runs = all_planes(k);
+  for (int64_t b = 0; b < k->batch; b += runs.n) {
+    const float *x = plane_of(k, k->x, b, c), *dy = plane_of(k, k->dy, b, c);
+    if (k->fakes && !k->masked) {
+      float *dx = k->dx + (x - k->x);
+      runs = planes_of(k, b);
+      intact__line_fake_quantize_grad(k->isa_set, x, dy, dx, &runs, &line, &k->affine, k->low, k->high);
+      dy = dx;
+    }
+    k->kernel->products(x, dy, &runs, h->shift, &m);
+  }
+  sums[0] = intact__moment(m.sum);
+  sums[1] = intact__moment(m.product);
 }
 
 /* Gradients of gamma and of the layer's bias from the sums. A fold's own part is -sum(dz x) / f^2 by f: sums of products with z - mean
@@ -389,20 +364,11 @@ INTACT_WIDE static void pull_back_here(const float *x, float *dx, int64_t n, flo
   for (int64_t i = 0; i < n; i++) dx[i] = (dx[i] - mean_dy - (x[i] - shift) * slope) * factor;
 }
 
-static void mask_piece(void *user, int64_t begin, int64_t end) {
-  const work *k = user;
-  for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
-  mask_channels(k, begin, end);
-}
-
-static channel ready_channel(const work *k, int64_t c) { return k->fakes ? k->all[c] : channel_of(k, c); }
-
 static void gradient_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  if (k->fakes && k->shared == NULL) mask_piece(user, begin, end);
   const float *dy = k->fakes ? k->dx : k->dy;
   for (int64_t c = begin; c < end; c++) {
-    const channel h = ready_channel(k, c);
+    const channel h = channel_of(k, c);
     double own[2];
     if (k->shared == NULL) gradient_sums(k, c, &h, own);
     const double *sums = k->shared != NULL ? k->all_sums + 2 * c : own;
@@ -421,16 +387,50 @@ static void gradient_channels(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static void part_sums(void *user, int64_t begin, int64_t end) {
+static void sum_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
-  if (k->fakes) mask_piece(user, begin, end);
   for (int64_t c = begin; c < end; c++) {
-    const channel h = ready_channel(k, c);
+    const channel h = channel_of(k, c);
     gradient_sums(k, c, &h, k->own + 2 * c);
   }
 }
 
-/* Backward: n and the sums of all parts, before the channels are worked on. Release k->shared. */
+/* ---- learned qparams: their sums go through the whole tensor in order, so that dy is masked before the channels are looked at ---- */
+
+static void find_channels(void *user, int64_t begin, int64_t end) {
+  const work *k = user;
+  for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
+}
+
+static void make_results(const void *user, int64_t first, int64_t n, float *z) {
+  const work *k = user;
+  for (int64_t done = 0, take; done < n; done += take) {
+    const int64_t at = first + done, left = k->plane - at % k->plane;
+    const channel *h = &k->all[at / k->plane % k->channels];
+    take = left < n - done ? left : n - done;
+    apply(k->x + at, z + done, take, h->offset, h->factor, h->rest);
+  }
+}
+
+static intact_status mask_learned(intact_grad *grad, work *k) {
+  intact_tensor *d[2] = {NULL, NULL};
+  const intact_made_values made = {make_results, k, grad->operands[0]->count};
+  k->all = intact__alloc(grad->context, (size_t)k->channels, sizeof *k->all);
+  if (k->all == NULL) return intact__no_memory(grad->context, (size_t)k->channels * sizeof *k->all);
+  intact__parallel(grad->context, k->channels, grain_of(k), find_channels, k);
+  intact_status status =
+      intact__fake_quantizer_backward_made(grad->node->observation, &made, k->dy, k->low, k->high, k->dx, &d[0], &d[1]);
+  intact__free(grad->context, k->all);
+  for (int i = 0; i < 2; i++) {
+    const intact_status given = intact__grad_give(grad, 6 + i, d[i]);
+    if (status == INTACT_OK) status = given;
+  }
+  k->masked = true;
+  k->dy = k->dx;
+  return status;
+}
+
+/* Backward: n and the sums of all parts, before the channels are worked on. Release with unshare. */
 static intact_status share_sums(intact_context *context, work *k) {
   if (!is_shared(context, k)) return INTACT_OK;
   const size_t n = 2 * (size_t)k->channels;
@@ -438,7 +438,7 @@ static intact_status share_sums(intact_context *context, work *k) {
   if (room == NULL) return intact__no_memory(context, 2 * n * sizeof *room);
   k->own = room;
   k->all_sums = room + n;
-  intact__parallel(context, k->channels, grain_of(k), part_sums, k);
+  intact__parallel(context, k->channels, grain_of(k), sum_channels, k);
   memcpy(k->all_sums, k->own, n * sizeof *room);
   k->all_sums[n] = k->n;
   INTACT_TRY(intact__comm_sum_f64(context, k->all_sums, n + 1));
@@ -473,12 +473,12 @@ intact_status intact__batch_norm_grad_fast(intact_grad *grad) {
   INTACT_TRY(wanted(grad, 2, &k.d_bias));
   if (k.folded) INTACT_TRY(wanted(grad, 5, &k.d_layer_bias));
   float *room = k.fakes && k.dx == NULL ? intact__alloc(grad->context, (size_t)grad->operands[0]->count, sizeof *room) : NULL;
-  if (k.fakes) k.all = intact__alloc(grad->context, (size_t)k.channels, sizeof *k.all);
   if (room != NULL) k.dx = room;
-  intact_status status = k.fakes && (k.dx == NULL || k.all == NULL) ? intact__no_memory(grad->context, 0) : share_sums(grad->context, &k);
+  intact_status status = k.fakes && k.dx == NULL ? intact__no_memory(grad->context, 0) : INTACT_OK;
+  if (status == INTACT_OK && k.fakes && intact__fake_quantizer_is_learned(grad->node->observation)) status = mask_learned(grad, &k);
+  if (status == INTACT_OK) status = share_sums(grad->context, &k);
   if (status == INTACT_OK) intact__parallel(grad->context, k.channels, grain_of(&k), gradient_channels, &k);
-  intact__free(grad->context, k.shared);
-  intact__free(grad->context, k.all);
+  unshare(grad->context, &k);
   intact__free(grad->context, room);
   return status;
 }

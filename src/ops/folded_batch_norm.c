@@ -117,7 +117,7 @@ static intact_status infer_folded(intact_infer *infer) {
   intact__layer_like(infer, 2, 4);
   for (int i = 3; i < 5; i++) intact__layer_result(infer, i, INTACT_F64, node->operands[i]->rank, node->operands[i]->dims);
   if (x->rank < 0) return INTACT_OK;
-  for (int i = 1; i < node->n_operands; i++) {
+  for (int i = 1; i < node->n_operands && i < 6; i++) {
     const intact_value *v = node->operands[i];
     if (!v || v->rank < 0 || (x->rank >= 2 && v->rank == 1 && (v->dims[0] < 0 || x->dims[1] < 0 || v->dims[0] == x->dims[1]))) continue;
     INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "%s '%s': %s has rank %d; it must be [%lld], one per channel of x (rank %d, 2 or more)",
@@ -236,18 +236,18 @@ static intact_status grad_folded(intact_grad *grad) {
 }
 
 /* What both rows take and give. */
+#define FOLDED_OPERANDS                                                                                                \
+  {"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},                    \
+      {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0}, {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL}
 #define FOLDED_SIGNATURE                                                                                                     \
-  .n_results = -1, .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"},    \
-  INTACT_OPERANDS({"x", INTACT_ROLE_ACTIVATION, 0}, {"weight", INTACT_ROLE_NONE, 0}, {"bias", INTACT_ROLE_NONE, 0},          \
-                  {"running_mean", INTACT_ROLE_NONE, 0}, {"running_var", INTACT_ROLE_NONE, 0},                               \
-                  {"layer_bias", INTACT_ROLE_NONE, INTACT_OPTIONAL})
+  .n_results = -1, .results = (const char *const[]){"y", "running_mean_out", "running_var_out", "save_mean", "save_var"}
 #define FOLDED_ATTRS                                                                                              \
   INTACT_BOOL_ATTR("training", 0), INTACT_FLOAT_ATTR("momentum", 0.1), INTACT_FLOAT_ATTR("eps", 1e-5), INTACT_BOOL_ATTR("divide", 0)
 
 const intact_op intact_op_folded_batch_norm = {
     .name = "folded_batch_norm",
     .doc = "batch_norm of x / f + layer_bias, f = weight / sqrt(running_var + eps) per channel: of a layer whose weights fold_weight made.",
-    .schema = {FOLDED_SIGNATURE, INTACT_ATTRS(FOLDED_ATTRS)},
+    .schema = {FOLDED_SIGNATURE, INTACT_OPERANDS(FOLDED_OPERANDS), INTACT_ATTRS(FOLDED_ATTRS)},
     .infer = infer_folded,
     .eval_f32 = eval_folded,
     .grad = grad_folded,
@@ -301,15 +301,20 @@ static void recompute(const intact_grad *grad, float *z) {
 static intact_status grad_folded_fake(intact_grad *grad) {
   const intact_tensor *x = grad->operands[0], *none[5] = {NULL};
   const float low = (float)intact__attr_float(grad->node, "low"), high = (float)intact__attr_float(grad->node, "high");
-  intact_tensor *z, *dz = NULL;
+  intact_tensor *z, *dz = NULL, *learned[2] = {NULL, NULL};
   if (!grad->d_results[0]) return INTACT_OK;
   INTACT_TRY(check_fake(grad->context, grad->node));
   INTACT_TRY(intact__tensor_create_raw(grad->context, INTACT_F32, x->rank, x->dims, &z));
   recompute(grad, intact__f32(z));
-  intact_status status = intact__fake_quantizer_backward(grad->node->observation, z, grad->d_results[0], false, &dz, NULL, NULL);
+  clamp_all(grad->node, z); /* on the bounds is outside, too */
+  intact_status status = intact__fake_quantizer_backward(grad->node->observation, z, grad->d_results[0], false, &dz, &learned[0], &learned[1]);
   for (int64_t i = 0; status == INTACT_OK && i < z->count; i++)
     if (!(intact__f32(z)[i] > low && intact__f32(z)[i] < high)) intact__f32(dz)[i] = 0;
   intact_tensor_destroy(z);
+  for (int i = 0; i < 2; i++) {
+    const intact_status given = intact__grad_give(grad, 6 + i, learned[i]);
+    if (status == INTACT_OK) status = given;
+  }
   intact_grad inner = *grad;
   none[0] = dz;
   inner.d_results = none;
@@ -320,8 +325,10 @@ static intact_status grad_folded_fake(intact_grad *grad) {
 
 const intact_op intact_op_folded_batch_norm_fake_quantize = {
     .name = "folded_batch_norm_fake_quantize",
-    .doc = "fake_quantize of folded_batch_norm clamped to low..high: how a graph in training runs the three nodes.",
-    .schema = {FOLDED_SIGNATURE, INTACT_ATTRS(FOLDED_ATTRS, INTACT_BOOL_ATTR("observe", 0), INTACT_FLOAT_ATTR("low", -INFINITY),
+    .doc = "fake_quantize of folded_batch_norm clamped to low..high: how a graph in training runs the three nodes; scale and zero_point as there.",
+    .schema = {FOLDED_SIGNATURE,
+               INTACT_OPERANDS(FOLDED_OPERANDS, {"scale", INTACT_ROLE_NONE, INTACT_OPTIONAL}, {"zero_point", INTACT_ROLE_NONE, INTACT_OPTIONAL}),
+               INTACT_ATTRS(FOLDED_ATTRS, INTACT_BOOL_ATTR("observe", 0), INTACT_FLOAT_ATTR("low", -INFINITY),
                             INTACT_FLOAT_ATTR("high", INFINITY))},
     .infer = infer_folded,
     .eval_f32 = eval_folded_fake,

@@ -188,28 +188,21 @@ static intact_status eval_fake(const intact_call *call) {
 }
 
 static intact_status grad_fake(intact_grad *grad) {
+  const intact_node *node = grad->node;
   if (!grad->d_results[0]) return INTACT_OK;
-  intact_tensor *d[3] = {NULL, NULL, NULL}, *out;
-  INTACT_TRY(check_fake(grad->context, grad->node));
-  if (is_clamped(grad->node))
-    return intact__fake_quantizer_backward_clamped(grad->node->observation, grad->operands[0], grad->d_results[0],
-                                                   (float)intact__attr_float(grad->node, "low"),
-                                                   (float)intact__attr_float(grad->node, "high"),
-                                                   &grad->d_operands[0]);
-  INTACT_TRY(intact__fake_quantizer_backward(grad->node->observation, grad->operands[0], grad->d_results[0],
-                                             grad->may_overwrite && intact__tensor_is_sole(grad->d_results[0]), &d[0], &d[1], &d[2]));
+  intact_tensor *d[3] = {NULL, NULL, NULL};
+  INTACT_TRY(check_fake(grad->context, node));
+  const bool over = grad->may_overwrite && intact__tensor_is_sole(grad->d_results[0]);
+  if (is_clamped(node))
+    INTACT_TRY(intact__fake_quantizer_backward_clamped(node->observation, grad->operands[0], grad->d_results[0],
+                                                       (float)intact__attr_float(node, "low"), (float)intact__attr_float(node, "high"), over,
+                                                       &d[0], &d[1], &d[2]));
+  else
+    INTACT_TRY(intact__fake_quantizer_backward(node->observation, grad->operands[0], grad->d_results[0], over, &d[0], &d[1], &d[2]));
   intact_status status = INTACT_OK;
   for (int i = 0; i < 3; i++) {
-    const bool wanted = d[i] && i < grad->n_operands && grad->operands[i] && grad->needed[i];
-    if (status == INTACT_OK && wanted && intact__shape_equal(d[i]->rank, d[i]->dims, grad->operands[i]->rank, grad->operands[i]->dims)) {
-      grad->d_operands[i] = d[i];
-      continue;
-    }
-    if (status == INTACT_OK && wanted) {
-      status = intact__grad_operand(grad, i, &out);
-      if (status == INTACT_OK) memcpy(out->data, d[i]->data, (size_t)d[i]->count * sizeof(float));
-    }
-    intact_tensor_destroy(d[i]);
+    const intact_status given = intact__grad_give(grad, i, d[i]);
+    if (status == INTACT_OK) status = given;
   }
   return status;
 }

@@ -316,7 +316,8 @@ static void learnable_blocks(void *user, int64_t begin, int64_t end) {
   float *dx = walk->y;
   for (int64_t at = begin; at < end; at += INTACT_SUM_BLOCK) { /* pieces begin at multiples of a block */
     int64_t n = end - at < INTACT_SUM_BLOCK ? end - at : INTACT_SUM_BLOCK;
-    intact__learnable_grad_block(walk->isa_set, x + at, dy + at, dx + at, n, walk->affine, &job->sums[at / INTACT_SUM_BLOCK]);
+    intact__learnable_grad_block(walk->isa_set, x + at, dy + at, dx + at, n, walk->affine, -INFINITY, INFINITY,
+                                 &job->sums[at / INTACT_SUM_BLOCK]);
   }
 }
 
@@ -349,7 +350,7 @@ static intact_status check_backward(const intact_tensor *x, const intact_tensor 
   return INTACT_OK;
 }
 
-static void finish_sums(const fake_walk *walk, const intact_learned_sums *sums, int64_t n_sums, int64_t n, float grad_factor,
+static void finish_sums(const intact_affine *affine, const intact_learned_sums *sums, int64_t n_sums, int64_t n, float grad_factor,
                         float *d_scale, float *d_zero_point) {
   for (int64_t c = 0; c < n; c++) {
     intact_learned_sums total = {0};
@@ -358,7 +359,7 @@ static void finish_sums(const fake_walk *walk, const intact_learned_sums *sums, 
       total.zero += sums[i].zero;
     }
     d_scale[c] = (float)(total.scale * (double)grad_factor);
-    d_zero_point[c] = (float)(total.zero * -(double)walk->affine[c].scale * (double)grad_factor);
+    d_zero_point[c] = (float)(total.zero * -(double)affine[c].scale * (double)grad_factor);
   }
 }
 
@@ -387,7 +388,7 @@ intact_status intact__learnable_backward(const intact_tensor *x, const intact_te
   INTACT_TRY_TO(done, intact_tensor_create(context, INTACT_F32, 1, &n, &made[2]));
   walk->y = made[0]->data;
   run_rows(context, walk, walk->per_tensor ? learnable_blocks : learnable_rows);
-  finish_sums(walk, job.sums, x->count > 0 ? n_sums : 0, n, spec->grad_factor, made[1]->data, made[2]->data);
+  finish_sums(walk->affine, job.sums, x->count > 0 ? n_sums : 0, n, spec->grad_factor, made[1]->data, made[2]->data);
   *dx = made[0];
   *d_scale = made[1];
   *d_zero_point = made[2];
@@ -395,6 +396,58 @@ intact_status intact__learnable_backward(const intact_tensor *x, const intact_te
 done:
   for (int i = 0; i < 3; i++) intact_tensor_destroy(made[i]);
   intact__free(context, walk->affine);
+  intact__free(context, job.sums);
+  return status;
+}
+
+/* ---- learned qparams behind a clamp ---- */
+
+intact_affine intact__learnable_affine(const intact_learnable_spec *spec) {
+  return intact__affine(intact__f32(spec->scale)[0], rounded_zero_point(intact__f32(spec->zero_point)[0], spec->low, spec->high), spec->low,
+                        spec->high);
+}
+
+typedef struct clamped_job {
+  uint32_t isa_set;
+  const intact_made_values *x;
+  const float *dy;
+  float *dx, low, high;
+  intact_affine affine;
+  intact_learned_sums *sums; /* per block */
+} clamped_job;
+
+static void clamped_blocks(void *user, int64_t begin, int64_t end) {
+  const clamped_job *job = user;
+  float x[INTACT_SUM_BLOCK];
+  for (int64_t at = begin; at < end; at += INTACT_SUM_BLOCK) {
+    const int64_t n = end - at < INTACT_SUM_BLOCK ? end - at : INTACT_SUM_BLOCK;
+    job->x->make(job->x->user, at, n, x);
+    intact__learnable_grad_block(job->isa_set, x, job->dy + at, job->dx + at, n, &job->affine, job->low, job->high,
+                                 &job->sums[at / INTACT_SUM_BLOCK]);
+  }
+}
+
+intact_status intact__learnable_backward_clamped(intact_context *context, const intact_made_values *x, const float *dy, float low, float high,
+                                                 const intact_learnable_spec *spec, float *dx, intact_tensor **d_scale,
+                                                 intact_tensor **d_zero_point) {
+  const int64_t one = 1, n_sums = (x->count + INTACT_SUM_BLOCK - 1) / INTACT_SUM_BLOCK;
+  const int32_t zero = backward_zero_point(intact__f32(spec->zero_point)[0], spec->low, spec->high);
+  clamped_job job = {.isa_set = intact__isa_set(context), .x = x, .dy = dy, .dx = dx, .low = low, .high = high};
+  intact_tensor *made[2] = {NULL, NULL};
+  job.affine = intact__affine(intact__f32(spec->scale)[0], zero, spec->low, spec->high);
+  job.sums = intact__alloc(context, (size_t)n_sums + 1, sizeof *job.sums);
+  if (!job.sums) return intact__no_memory(context, (size_t)n_sums * sizeof *job.sums);
+  intact_status status = intact_tensor_create(context, INTACT_F32, 1, &one, &made[0]);
+  if (status == INTACT_OK) status = intact_tensor_create(context, INTACT_F32, 1, &one, &made[1]);
+  if (status == INTACT_OK) {
+    intact__parallel(context, x->count, PIECE, clamped_blocks, &job);
+    finish_sums(&job.affine, job.sums, n_sums, 1, spec->grad_factor, made[0]->data, made[1]->data);
+    *d_scale = made[0];
+    *d_zero_point = made[1];
+    made[0] = made[1] = NULL;
+  }
+  intact_tensor_destroy(made[0]);
+  intact_tensor_destroy(made[1]);
   intact__free(context, job.sums);
   return status;
 }

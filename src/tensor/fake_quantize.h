@@ -44,5 +44,19 @@ intact_status intact__learnable_forward(const intact_tensor *x, const intact_lea
    sums in the order of kernels/affine/fake_quantize.h, the runs of a channel one after the other. */
 intact_status intact__learnable_backward(const intact_tensor *x, const intact_tensor *dy, const intact_learnable_spec *spec,
                                          intact_tensor **dx, intact_tensor **d_scale, intact_tensor **d_zero_point);
+/* What the forward of a per-tensor pair quantizes with. */
+intact_affine intact__learnable_affine(const intact_learnable_spec *spec);
+
+/* An x that is made when it is needed: elements first .. first + n, n at most a block of sums. */
+typedef struct intact_made_values {
+  void (*make)(const void *user, int64_t first, int64_t n, float *x);
+  const void *user;
+  int64_t count;
+} intact_made_values;
+/* The backward of a per-tensor pair behind a clamp, of such an x: dx (of `count` elements; dy itself if need be) is 0 unless
+   low < x < high. The sums are those of the clamped x, in the same order. */
+intact_status intact__learnable_backward_clamped(intact_context *context, const intact_made_values *x, const float *dy, float low, float high,
+                                                 const intact_learnable_spec *spec, float *dx, intact_tensor **d_scale,
+                                                 intact_tensor **d_zero_point);
 
 #endif

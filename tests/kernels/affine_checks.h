@@ -21,6 +21,8 @@ typedef struct affine_kernels {
   intact_histogram_fn histogram;
   intact_fake_quantize_fn fake_quantize;
   intact_fake_quantize_grad_fn fake_quantize_grad;
+  intact_line_fake_quantize_fn line_fake_quantize;
+  intact_line_fake_quantize_grad_fn line_fake_quantize_grad;
   intact_learnable_grad_fn learnable_grad;
 } affine_kernels;
 static affine_kernels under_test;
@@ -108,6 +110,41 @@ static void fake_quantize_equals_definition(void **state) {
   }
 }
 
+/* Runs of every length, with gaps that nothing is written to. */
+static void on_a_line_equals_definition(void **state) {
+  (void)state;
+  static float got[MOST + 64], want[MOST + 64];
+  static const intact_line lines[] = {{0, 1, 0}, {0.75f, -1.5f, 3}, {-12.5f, 0, 0}};
+  static const float bounds[][2] = {{-INFINITY, INFINITY}, {0, INFINITY}, {0, 6}, {-1, 1}};
+  uint64_t random = test_random_start();
+  for (size_t f = 0; f < N_FORMS; f++)
+    for (size_t l = 0; l < 3; l++)
+      for (size_t b = 0; b < 4; b++)
+        for (int64_t length = 1; length < 70; length += 3) {
+          const intact_runs runs = {3, length + 5, length};
+          const int64_t all = 3 * runs.stride;
+          fill(x, all, forms[f].scale, &random);
+          fill(dy, all, 1.0f, &random);
+          for (int64_t i = 0; i < all; i++) got[i] = want[i] = 77;
+          for (int64_t i = 0; i < all; i++) {
+            bool inside;
+            const float z = (x[i] - lines[l].offset) * lines[l].factor + lines[l].rest, q = intact__fake_quantize_one(z, &forms[f], &inside);
+            if (i % runs.stride < length) want[i] = q;
+          }
+          under_test.line_fake_quantize(x, got, &runs, &lines[l], &forms[f]);
+          assert_true(same_bits(got, want, all, sizeof(float)));
+          for (int64_t i = 0; i < all; i++) got[i] = dy[i];
+          for (int64_t i = 0; i < all; i++) {
+            bool inside;
+            const float z = (x[i] - lines[l].offset) * lines[l].factor + lines[l].rest;
+            intact__fake_quantize_one(z, &forms[f], &inside);
+            want[i] = i % runs.stride >= length ? dy[i] : b == 0 || (z > bounds[b][0] && z < bounds[b][1]) ? dy[i] * (float)inside : 0;
+          }
+          under_test.line_fake_quantize_grad(x, got, got, &runs, &lines[l], &forms[f], bounds[b][0], bounds[b][1]);
+          assert_true(same_bits(got, want, all, sizeof(float)));
+        }
+}
+
 static void learned_backward_equals_definition(void **state) {
   (void)state;
   static float got[MOST + 64], want[MOST + 64];
@@ -119,9 +156,10 @@ static void learned_backward_equals_definition(void **state) {
       fill(x, n, forms[f].scale, &random);
       for (int64_t i = 0; i < n; i++) dy[i] = test_uniform(&random, -1.0f, 1.0f);
       intact_learned_sums sums, want_sums;
+      const float low = l % 3 ? 0.0f : -INFINITY, high = l % 3 == 2 ? 6.0f : INFINITY;
       if (n > INTACT_SUM_BLOCK) n = INTACT_SUM_BLOCK;
-      under_test.learnable_grad(x, dy, got, n, &forms[f], &sums);
-      intact_learnablegrad_f32__scalar(x, dy, want, n, &forms[f], &want_sums);
+      under_test.learnable_grad(x, dy, got, n, &forms[f], low, high, &sums);
+      intact_learnablegrad_f32__scalar(x, dy, want, n, &forms[f], low, high, &want_sums);
       assert_true(same_bits(got, want, n, sizeof(float)));
       assert_memory_equal(&sums, &want_sums, sizeof sums);
     }
@@ -141,7 +179,7 @@ static void learned_sums_are_right(void **state) {
   intact_learned_sums sums = {0};
   for (int64_t at = 0; at < MOST; at += INTACT_SUM_BLOCK) {
     intact_learned_sums block;
-    under_test.learnable_grad(x + at, dy + at, dx + at, MOST - at < INTACT_SUM_BLOCK ? MOST - at : INTACT_SUM_BLOCK, &p, &block);
+    under_test.learnable_grad(x + at, dy + at, dx + at, MOST - at < INTACT_SUM_BLOCK ? MOST - at : INTACT_SUM_BLOCK, &p, -INFINITY, INFINITY, &block);
     sums.scale += block.scale;
     sums.zero += block.zero;
   }
@@ -214,6 +252,7 @@ static int run_checks(const affine_kernels *kernels) {
       cmocka_unit_test(quantize_equals_definition),         cmocka_unit_test(fake_quantize_equals_definition),
       cmocka_unit_test(learned_backward_equals_definition), cmocka_unit_test(learned_sums_are_right),
       cmocka_unit_test(min_max_equals_definition),          cmocka_unit_test(histogram_equals_definition),
+      cmocka_unit_test(on_a_line_equals_definition),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
@@ -228,6 +267,8 @@ static int run_checks(const affine_kernels *kernels) {
    intact_histogram_f32__##suffix,                                                                                       \
    intact_fakequant_f32__##suffix,                                                                                       \
    intact_fakequantgrad_f32__##suffix,                                                                                   \
+   intact_linefakequant_f32__##suffix,                                                                                   \
+   intact_linefakequantgrad_f32__##suffix,                                                                               \
    intact_learnablegrad_f32__##suffix}
 
 #endif

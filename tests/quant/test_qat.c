@@ -146,7 +146,7 @@ static void assert_close(const intact_tensor *a, const intact_tensor *b) {
   assert_true(largest_gap(a, b) <= 1e-5 * most + 1e-7);
 }
 
-static void compare_chains(const char *fake, bool frozen) {
+static void compare_chains(const char *fake, intact_qat_mode then) {
   lab a = network(), b = network();
   intact_qat_options options = intact_qat_default_options();
   options.fake_quantizer = fake;
@@ -160,15 +160,21 @@ static void compare_chains(const char *fake, bool frozen) {
     forward_backward(labs[k], k == 1, x, &y[k], &t[k]); /* observes, so that there is something to freeze */
     intact_variable_release(y[k]);
     intact_trainable_destroy(t[k]);
-    if (frozen) assert_ok(context, intact_qat_set_mode(labs[k]->graph, 3, INTACT_QAT_FROZEN));
+    assert_ok(context, intact_qat_set_mode(labs[k]->graph, 3, then));
     forward_backward(labs[k], k == 1, x, &y[k], &t[k]);
     assert_ok(context, intact_tensor_copy(intact_variable_gradient(x), &dx[k]));
   }
   assert_int_equal(t[0]->n_chains, 2);
+  for (int i = 0; i < 2; i++) assert_true(t[0]->chains[i].active && !t[1]->chains[i].active);
   assert_close(intact_variable_tensor(y[0]), intact_variable_tensor(y[1]));
   assert_close(dx[0], dx[1]);
-  for (int i = 0; i < intact_trainable_count(t[0]); i++)
-    assert_close(intact_variable_gradient(intact_trainable_parameter(t[0], i)), intact_variable_gradient(intact_trainable_parameter(t[1], i)));
+  for (int i = 0; i < intact_trainable_count(t[0]); i++) {
+    const intact_tensor *one = intact_variable_gradient(intact_trainable_parameter(t[0], i));
+    const intact_tensor *other = intact_variable_gradient(intact_trainable_parameter(t[1], i));
+    assert_true(one && other);
+    assert_close(one, other);
+    if (then == INTACT_QAT_LEARN && strstr(intact_trainable_name(t[0], i), "_scale")) assert_true(intact__f32(one)[0] != 0);
+  }
   for (int k = 0; k < 2; k++) {
     intact_tensor_destroy(dx[k]);
     intact_variable_release(y[k]);
@@ -180,9 +186,12 @@ static void compare_chains(const char *fake, bool frozen) {
 
 static void test_chains(void **state) {
   (void)state;
-  compare_chains("fused", false);
-  compare_chains("straight_through", false);
-  compare_chains("fused", true);
+  compare_chains("fused", INTACT_QAT_ESTIMATE);
+  compare_chains("straight_through", INTACT_QAT_ESTIMATE);
+  compare_chains("fused", INTACT_QAT_FROZEN);
+  compare_chains("learnable", INTACT_QAT_ESTIMATE);
+  compare_chains("learnable", INTACT_QAT_LEARN);
+  compare_chains("lsq", INTACT_QAT_LEARN);
 }
 
 /* PyTorch 85744: a norm weight of 0 leaves everything finite, and what is trained is what converts: that channel is beta. */

@@ -18,11 +18,23 @@ typedef struct kernel_row {
     intact_histogram_fn histogram;
     intact_fake_quantize_fn fake_quantize;
     intact_fake_quantize_grad_fn fake_quantize_grad;
+    intact_line_fake_quantize_fn line_fake_quantize;
+    intact_line_fake_quantize_grad_fn line_fake_quantize_grad;
     intact_learnable_grad_fn learnable_grad;
   } run;
 } kernel_row;
 
-enum kind { KIND_quantize, KIND_dequantize, KIND_min_max, KIND_histogram, KIND_fake_quantize, KIND_fake_quantize_grad, KIND_learnable_grad };
+enum kind {
+  KIND_quantize,
+  KIND_dequantize,
+  KIND_min_max,
+  KIND_histogram,
+  KIND_fake_quantize,
+  KIND_fake_quantize_grad,
+  KIND_line_fake_quantize,
+  KIND_line_fake_quantize_grad,
+  KIND_learnable_grad
+};
 
 typedef struct table_row {
   enum kind kind;
@@ -91,10 +103,20 @@ void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const fl
   find(narrow_set(isa_set, p), KIND_fake_quantize_grad, INTACT_F32)->run.fake_quantize_grad(x, dy, dx, n, p);
 }
 
+void intact__line_fake_quantize(uint32_t isa_set, const float *x, float *y, const intact_runs *runs, const intact_line *line,
+                                const intact_affine *p) {
+  find(narrow_set(isa_set, p), KIND_line_fake_quantize, INTACT_F32)->run.line_fake_quantize(x, y, runs, line, p);
+}
+
+void intact__line_fake_quantize_grad(uint32_t isa_set, const float *x, const float *dy, float *dx, const intact_runs *runs,
+                                     const intact_line *line, const intact_affine *p, float low, float high) {
+  find(narrow_set(isa_set, p), KIND_line_fake_quantize_grad, INTACT_F32)->run.line_fake_quantize_grad(x, dy, dx, runs, line, p, low, high);
+}
+
 void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
-                                  intact_learned_sums *sums) {
+                                  float low, float high, intact_learned_sums *sums) {
   assert(n <= INTACT_SUM_BLOCK);
-  find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad(x, dy, dx, n, p, sums);
+  find(narrow_set(isa_set, p), KIND_learnable_grad, INTACT_F32)->run.learnable_grad(x, dy, dx, n, p, low, high, sums);
 }
 
 void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
@@ -103,7 +125,7 @@ void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float 
   for (int64_t first = 0; first < n; first += INTACT_SUM_BLOCK) {
     int64_t length = n - first < INTACT_SUM_BLOCK ? n - first : INTACT_SUM_BLOCK;
     intact_learned_sums block;
-    run(x + first, dy + first, dx + first, length, p, &block);
+    run(x + first, dy + first, dx + first, length, p, -INFINITY, INFINITY, &block);
     sums->scale += block.scale;
     sums->zero += block.zero;
   }

@@ -15,6 +15,11 @@ enum { W = 8 };
 static inline vf v_set(float v) { return _mm256_set1_ps(v); }
 static inline vf v_load(const float *x) { return _mm256_loadu_ps(x); }
 static inline void v_store(float *y, vf v) { _mm256_storeu_ps(y, v); }
+static inline vm v_first(int64_t k) {
+  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+static inline vf v_load_first(const float *x, int64_t k) { return _mm256_maskload_ps(x, _mm256_castps_si256(v_first(k))); }
+static inline void v_store_first(float *y, int64_t k, vf v) { _mm256_maskstore_ps(y, _mm256_castps_si256(v_first(k)), v); }
 static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
@@ -28,6 +33,8 @@ static inline vm v_ge(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
 static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 static inline vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 static inline vm v_and(vm a, vm b) { return _mm256_and_ps(a, b); }
+static inline vm v_or(vm a, vm b) { return _mm256_or_ps(a, b); }
+static inline vm v_not(vm m) { return _mm256_xor_ps(m, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
 static inline bool v_all(vm m) { return _mm256_movemask_ps(m) == 0xff; }
 static inline int v_count(vm m) { return __builtin_popcount((unsigned)_mm256_movemask_ps(m)); }
 static inline vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }

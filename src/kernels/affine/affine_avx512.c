@@ -15,6 +15,9 @@ enum { W = 16 };
 static inline vf v_set(float v) { return _mm512_set1_ps(v); }
 static inline vf v_load(const float *x) { return _mm512_loadu_ps(x); }
 static inline void v_store(float *y, vf v) { _mm512_storeu_ps(y, v); }
+static inline vm v_first(int64_t k) { return (vm)((1u << k) - 1u); }
+static inline vf v_load_first(const float *x, int64_t k) { return _mm512_maskz_loadu_ps(v_first(k), x); }
+static inline void v_store_first(float *y, int64_t k, vf v) { _mm512_mask_storeu_ps(y, v_first(k), v); }
 static inline vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -28,21 +31,25 @@ static inline vm v_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
 static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 static inline vm v_and(vm a, vm b) { return (vm)(a & b); }
+static inline vm v_or(vm a, vm b) { return (vm)(a | b); }
+static inline vm v_not(vm m) { return (vm)~m; }
 static inline bool v_all(vm m) { return m == 0xffff; }
 static inline int v_count(vm m) { return __builtin_popcount(m); }
 static inline vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 static inline vf v_one(vm m) { return _mm512_maskz_mov_ps(m, _mm512_set1_ps(1.0f)); }
+static inline __m256 lower_half(vf v) { return _mm512_castps512_ps256(v); }
+static inline __m256 upper_half(vf v) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)); }
 static inline float v_reduce_min(vf v) {
-  float lanes[W];
-  _mm512_storeu_ps(lanes, v);
-  for (int i = 1; i < W; i++) lanes[0] = lanes[i] < lanes[0] ? lanes[i] : lanes[0];
-  return lanes[0];
+  const __m256 h = _mm256_min_ps(lower_half(v), upper_half(v));
+  __m128 a = _mm_min_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  a = _mm_min_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_min_ss(a, _mm_shuffle_ps(a, a, 1)));
 }
 static inline float v_reduce_max(vf v) {
-  float lanes[W];
-  _mm512_storeu_ps(lanes, v);
-  for (int i = 1; i < W; i++) lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
-  return lanes[0];
+  const __m256 h = _mm256_max_ps(lower_half(v), upper_half(v));
+  __m128 a = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps(a, a, 1)));
 }
 static inline vi i_set(int32_t v) { return _mm512_set1_epi32(v); }
 static inline vi i_add(vi a, vi b) { return _mm512_add_epi32(a, b); }

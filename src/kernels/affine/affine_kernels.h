@@ -16,8 +16,12 @@ typedef void (*intact_histogram_fn)(const float *x, int64_t n, const intact_bins
 /* True when no element was clamped: the mask is ones throughout. */
 typedef bool (*intact_fake_quantize_fn)(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p);
 typedef void (*intact_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p);
-typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
-                                         intact_learned_sums *sums);
+typedef void (*intact_line_fake_quantize_fn)(const float *x, float *y, const intact_runs *runs, const intact_line *line,
+                                             const intact_affine *p);
+typedef void (*intact_line_fake_quantize_grad_fn)(const float *x, const float *dy, float *dx, const intact_runs *runs,
+                                                  const intact_line *line, const intact_affine *p, float low, float high);
+typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, float low,
+                                         float high, intact_learned_sums *sums);
 
 /* Signatures by kind, so that a row of affine.def declares its function. */
 #define INTACT_SIGNATURE_quantize(name) void name(const float *x, void *q, int64_t n, const intact_affine *p)
@@ -27,38 +31,20 @@ typedef void (*intact_learnable_grad_fn)(const float *x, const float *dy, float 
 #define INTACT_SIGNATURE_fake_quantize(name) bool name(const float *x, float *y, uint8_t *mask, int64_t n, const intact_affine *p)
 #define INTACT_SIGNATURE_fake_quantize_grad(name) \
   void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p)
+#define INTACT_SIGNATURE_line_fake_quantize(name) \
+  void name(const float *x, float *y, const intact_runs *runs, const intact_line *line, const intact_affine *p)
+#define INTACT_SIGNATURE_line_fake_quantize_grad(name)                                                                  \
+  void name(const float *x, const float *dy, float *dx, const intact_runs *runs, const intact_line *line, const intact_affine *p, \
+            float low, float high)
 #define INTACT_SIGNATURE_learnable_grad(name) \
-  void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, intact_learned_sums *sums)
+  void name(const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p, float low, float high, \
+            intact_learned_sums *sums)
 
 #define INTACT_AFFINE_KERNEL(ISA, kind, function, slot) INTACT_SIGNATURE_##kind(function);
 #include "kernels/affine/affine.def"
 #undef INTACT_AFFINE_KERNEL
 
-/* ---- shared by the instruction sets: one element of the learned backward, the tree over lanes ---- */
-
-static inline void intact__learnable_grad_one(float x, float dy, float *dx, const intact_affine *p, float *scale_lane,
-                                              float *zero_lane) {
-  float steps = x * p->inverse;
-  int64_t q = intact__round_s64((double)(steps + (float)p->zero_point));
-  bool below = q < p->low, above = q > p->high;
-  if (below || above) {
-    *dx = dy * 0.0f;
-    *scale_lane += dy * (float)((below ? p->low : p->high) - p->zero_point);
-    *zero_lane += dy;
-  } else {
-    *dx = dy * 1.0f;
-    float error = fmaf((float)(q - p->zero_point), p->scale, -x);
-    float term = dy * error;
-    *scale_lane += term * p->inverse;
-  }
-}
-
-/* Elements first..n-1 of a block. */
-static inline void intact__learnable_grad_tail(const float *x, const float *dy, float *dx, int64_t first, int64_t n,
-                                               const intact_affine *p, float *scale_lanes, float *zero_lanes) {
-  for (int64_t i = first; i < n; i++)
-    intact__learnable_grad_one(x[i], dy[i], &dx[i], p, &scale_lanes[i % INTACT_SUM_LANES], &zero_lanes[i % INTACT_SUM_LANES]);
-}
+/* ---- shared by the instruction sets: the tree over lanes ---- */
 
 static inline double intact__sum_lanes(const float *lanes) {
   double sums[INTACT_SUM_LANES / 2];

@@ -15,6 +15,17 @@ enum { W = 4 };
 static inline vf v_set(float v) { return vdupq_n_f32(v); }
 static inline vf v_load(const float *x) { return vld1q_f32(x); }
 static inline void v_store(float *y, vf v) { vst1q_f32(y, v); }
+static inline vm v_first(int64_t k) { return vcltq_s32((int32x4_t){0, 1, 2, 3}, vdupq_n_s32((int32_t)k)); }
+static inline vf v_load_first(const float *x, int64_t k) {
+  float lanes[W] = {0};
+  for (int64_t i = 0; i < k; i++) lanes[i] = x[i];
+  return vld1q_f32(lanes);
+}
+static inline void v_store_first(float *y, int64_t k, vf v) {
+  float lanes[W];
+  vst1q_f32(lanes, v);
+  for (int64_t i = 0; i < k; i++) y[i] = lanes[i];
+}
 static inline vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
@@ -28,6 +39,8 @@ static inline vm v_ge(vf a, vf b) { return vcgeq_f32(a, b); }
 static inline vm v_le(vf a, vf b) { return vcleq_f32(a, b); }
 static inline vm v_gt(vf a, vf b) { return vcgtq_f32(a, b); }
 static inline vm v_and(vm a, vm b) { return vandq_u32(a, b); }
+static inline vm v_or(vm a, vm b) { return vorrq_u32(a, b); }
+static inline vm v_not(vm m) { return vmvnq_u32(m); }
 static inline bool v_all(vm m) { return vminvq_u32(m) != 0; }
 static inline int v_count(vm m) { return (int)vaddvq_u32(vshrq_n_u32(m, 31)); }
 static inline vf v_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }

@@ -11,6 +11,21 @@ bool intact__fake_quantize_array(uint32_t isa_set, const float *x, float *y, uin
 void intact__fake_quantize_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n,
                                       const intact_affine *p);
 
+/* z = (x - offset) * factor + rest, every step rounded to float32. */
+typedef struct intact_line {
+  float offset, factor, rest;
+} intact_line;
+
+static inline float intact__on_line(float x, const intact_line *line) { return (x - line->offset) * line->factor + line->rest; }
+
+/* y = dequantize(quantize(z)), z of the line. */
+void intact__line_fake_quantize(uint32_t isa_set, const float *x, float *y, const intact_runs *runs, const intact_line *line,
+                                const intact_affine *p);
+/* dx = dy * mask(z), and 0 unless low < z < high where one of them is finite: dy through fake quantization and a clamp before it.
+   dx may be dy. */
+void intact__line_fake_quantize_grad(uint32_t isa_set, const float *x, const float *dy, float *dx, const intact_runs *runs,
+                                     const intact_line *line, const intact_affine *p, float low, float high);
+
 /* Backward of learned qparams (PyTorch's _fake_quantize_learnable_*_backward): q = rne(f32(f32(x * inverse) + z)), the zero
    point inside the rounding; in range: dx = dy, dscale += dy * fma(q - z, scale, -x) * inverse; else dx = dy * 0,
    dscale += dy * (low or high - z), dzero += dy. NaN counts as below. The zero point is an integer within low..high.
@@ -24,10 +39,11 @@ typedef struct intact_learned_sums {
   double zero;  /* times -scale * grad_factor: gradient of the zero point */
 } intact_learned_sums;
 
-/* One block: n <= INTACT_SUM_BLOCK. *sums is overwritten. */
+/* One block: n <= INTACT_SUM_BLOCK. *sums is overwritten. Where low or high is finite, behind a clamp: everything but dx is that of the
+   clamped x, and dx is 0 unless low < x < high. dx may be dy. */
 void intact__learnable_grad_block(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
-                                  intact_learned_sums *sums);
-/* A run of any length: its blocks are added to *sums. */
+                                  float low, float high, intact_learned_sums *sums);
+/* Not clamped, a run of any length: its blocks are added to *sums. */
 void intact__learnable_grad_array(uint32_t isa_set, const float *x, const float *dy, float *dx, int64_t n, const intact_affine *p,
                                   intact_learned_sums *sums);
 

@@ -116,7 +116,25 @@ INTACT_EMULATE __m128i intact__maskz_loadu_epi8_128(uint64_t mask, const void *f
   return a;
 }
 
+INTACT_EMULATE __m512 intact__maskz_loadu_ps(uint16_t mask, const float *from) {
+  float in[16] = {0};
+  for (int i = 0; i < 16; i++)
+    if (mask >> i & 1) in[i] = from[i];
+  return _mm512_loadu_ps(in);
+}
+
+INTACT_EMULATE void intact__mask_storeu_ps(float *to, uint16_t mask, __m512 a) {
+  float out[16];
+  memcpy(out, &a, sizeof out);
+  for (int i = 0; i < 16; i++)
+    if (mask >> i & 1) to[i] = out[i];
+}
+
 #undef _mm512_fmsub_ps
+#undef _mm512_maskz_loadu_ps
+#undef _mm512_mask_storeu_ps
+#define _mm512_maskz_loadu_ps intact__maskz_loadu_ps
+#define _mm512_mask_storeu_ps intact__mask_storeu_ps
 #define _mm512_fmsub_ps intact__fmsub_ps
 #define _mm512_cvtepi32_ps intact__cvtepi32_ps
 #define _mm512_cvtps_epi32 intact__cvtps_epi32
