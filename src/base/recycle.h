@@ -14,8 +14,9 @@ enum { INTACT_RECYCLE_BLOCKS = 256, INTACT_RECYCLE_LEAST = 1 << 15, INTACT_RECYC
 typedef struct intact_recycler {
   pthread_mutex_t lock;
   uint64_t clock;
-  size_t most, total; /* bytes that may be kept, and that are */
-  int used;           /* places from here on are free */
+  _Atomic size_t most; /* bytes that may be kept; read without the lock */
+  size_t total;        /* that are kept */
+  int used;            /* places from here on are free */
   struct {
     void *memory;
     size_t bytes;   /* 0: free place */
