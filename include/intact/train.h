@@ -106,8 +106,8 @@ typedef struct intact_train_outcome {
 INTACT_API intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, const intact_tensor *labels,
                                                    const intact_train_options *options, const intact_qat_options *qat,
                                                    intact_train_log *log, intact_train_outcome *outcome);
-/* Names of the first and the last layer with weights (convolution or linear), which keep 8 bits by custom; they belong to `graph`.
-   NULL when there is none. */
+/* Names of the first and the last layer of a float network with weights (an operand of that role that is a constant), which keep 8 bits by
+   custom; they belong to `graph`. NULL when there is none. */
 INTACT_API void intact_train_border_layers(const intact_graph *graph, const char **first, const char **last);
 
 #ifdef __cplusplus

@@ -11,15 +11,11 @@
 #include "intact/run.h"
 #include "quant/equalize_norms.h"
 
-static bool is_layer(const intact_node *node) {
-  return intact__is_op(node, "conv1d") || intact__is_op(node, "conv2d") || intact__is_op(node, "conv3d") ||
-         intact__is_op(node, "linear");
-}
-
 void intact_train_border_layers(const intact_graph *graph, const char **first, const char **last) {
   *first = *last = NULL;
   for (const intact_node *node = graph->first; node; node = node->next) {
-    if (!is_layer(node)) continue;
+    const int weight = intact__operand_with_role(node->op, INTACT_ROLE_WEIGHT);
+    if (weight < 0 || weight >= node->n_operands || !node->operands[weight]->constant) continue;
     if (!*first) *first = node->name;
     *last = node->name;
   }

@@ -218,6 +218,13 @@ static inline const intact_operand_spec *intact__operand_spec(const intact_op *o
   return &op->schema.operands[i < op->schema.n_operands ? i : op->schema.n_operands - 1];
 }
 
+/* The first operand with that role; -1: none. */
+static inline int intact__operand_with_role(const intact_op *op, intact_role role) {
+  for (int i = 0; i < op->schema.n_operands; i++)
+    if (op->schema.operands[i].role == role) return i;
+  return -1;
+}
+
 /* Adjust a source file's row: #define order is name, doc, schema, infer, eval, grad, quant, lowering, aliases. */
 
 /* ---- registry (ops/ops.h): find and iterate; rows in ops.def order ---- */

@@ -11,12 +11,6 @@ typedef struct place {
   int64_t channels;
 } place;
 
-static int operand_with_role(const intact_op *op, intact_role role) {
-  for (int i = 0; i < op->schema.n_operands; i++)
-    if (op->schema.operands[i].role == role) return i;
-  return -1;
-}
-
 static const intact_tensor *constant_of(const intact_node *node, int operand) {
   return operand < node->n_operands && node->operands[operand] ? node->operands[operand]->constant : NULL;
 }
@@ -40,8 +34,8 @@ static bool find_place(intact_node *norm, place *found) {
   if (!layer || layer->annotation || intact__value_single_user(layer->results[0]) != norm || !layer->op->quant.weight_axis)
     return false;
   place p = {.layer = layer, .norm = norm};
-  p.weight = operand_with_role(layer->op, INTACT_ROLE_WEIGHT);
-  p.bias = operand_with_role(layer->op, INTACT_ROLE_BIAS);
+  p.weight = intact__operand_with_role(layer->op, INTACT_ROLE_WEIGHT);
+  p.bias = intact__operand_with_role(layer->op, INTACT_ROLE_BIAS);
   if (p.weight < 0 || p.bias != layer->op->schema.n_operands - 1) return false;
   const intact_tensor *weight = constant_of(layer, p.weight), *bias = constant_of(layer, p.bias);
   bool no_bias = p.bias >= layer->n_operands || !layer->operands[p.bias];

@@ -6,12 +6,6 @@
 
 enum { WEIGHT, GAMMA, BETA, MEAN, VAR, LAYER_BIAS };
 
-static int operand_with_role(const intact_op *op, intact_role role) {
-  for (int i = 0; i < op->schema.n_operands; i++)
-    if (op->schema.operands[i].role == role) return i;
-  return -1;
-}
-
 static intact_value *operand_of(const intact_node *node, int i) { return i >= 0 && i < node->n_operands ? node->operands[i] : NULL; }
 
 /* ---- remember ---- */
@@ -23,12 +17,12 @@ static intact_status remember(intact_norm_memories *memories, const intact_node 
   intact_norm_memory *m = &memories->items[memories->n++];
   *m = (intact_norm_memory){.layer = layer->name, .norm = norm->name, .eps = intact__attr_float(norm, "eps"),
                             .momentum = intact__attr_float(norm, "momentum")};
-  const intact_value *values[6] = {operand_of(layer, operand_with_role(layer->op, INTACT_ROLE_WEIGHT)),
+  const intact_value *values[6] = {operand_of(layer, intact__operand_with_role(layer->op, INTACT_ROLE_WEIGHT)),
                                    operand_of(norm, 1),
                                    operand_of(norm, 2),
                                    operand_of(norm, 3),
                                    operand_of(norm, 4),
-                                   operand_of(layer, operand_with_role(layer->op, INTACT_ROLE_BIAS))};
+                                   operand_of(layer, intact__operand_with_role(layer->op, INTACT_ROLE_BIAS))};
   for (int i = 0; i < 6; i++) {
     if (!values[i] || !values[i]->constant) continue;
     m->names[i] = values[i]->name;
@@ -136,7 +130,7 @@ static intact_status add_norm(intact_node *layer, intact_value *const *v, const 
 static intact_status unfold(intact_graph *graph, intact_norm_memory *m, bool divide) {
   intact_node *layer = intact__graph_find_node(graph, m->layer);
   if (!layer || intact__graph_find_node(graph, m->norm) || !m->tensors[WEIGHT] || !m->tensors[VAR]) return INTACT_OK;
-  const int weight = operand_with_role(layer->op, INTACT_ROLE_WEIGHT), bias = operand_with_role(layer->op, INTACT_ROLE_BIAS);
+  const int weight = intact__operand_with_role(layer->op, INTACT_ROLE_WEIGHT), bias = intact__operand_with_role(layer->op, INTACT_ROLE_BIAS);
   const intact_use *use = weight_use(layer, weight);
   if (!use) return INTACT_OK;
   intact_value *v[6] = {NULL};
@@ -193,7 +187,7 @@ static bool all_constant(const intact_node *node, int first) {
 static intact_status refold(intact_node *norm) {
   intact_graph *graph = norm->graph;
   intact_node *layer = norm->operands[0]->producer;
-  const int bias = layer ? operand_with_role(layer->op, INTACT_ROLE_BIAS) : -1;
+  const int bias = layer ? intact__operand_with_role(layer->op, INTACT_ROLE_BIAS) : -1;
   if (bias < 0 || !all_constant(norm, 1))
     INTACT_FAIL(graph->context, WRONG_USE, norm->name, "folded_batch_norm '%s' does not stand behind a layer with constants: it can't be folded",
                 norm->name);

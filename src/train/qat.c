@@ -40,19 +40,13 @@ static void widths_of(const intact_node *node, const intact_qat_options *options
   if (!*weight) *weight = options->weight_bits;
 }
 
-static bool is_layer(const intact_node *node) {
-  for (int i = 0; i < node->n_operands; i++)
-    if (node->operands[i] && intact__operand_spec(node->op, i)->role == INTACT_ROLE_WEIGHT) return true;
-  return false;
-}
-
 /* The width of a value: the largest that a layer which it flows into asks for, also by way of nodes that only move or clamp it; 8 when
    no layer reads it (what is added up, or averaged). */
 static int value_bits(const intact_value *value, const intact_qat_options *options) {
   int most = 0;
   for (const intact_use *use = value->uses; use; use = use->next) {
     int activation = 0, weight;
-    if (is_layer(use->node))
+    if (intact__operand_with_role(use->node->op, INTACT_ROLE_WEIGHT) >= 0)
       widths_of(use->node, options, &activation, &weight);
     else if (use->node->op->quant.result == INTACT_RESULT_SAME_AS && use->node->n_results == 1)
       activation = value_bits(use->node->results[0], options);
