@@ -5,6 +5,16 @@
 
 #include "kernels/qbinary/qbinary.h"
 
+typedef __m256 vf;
+#define KERNEL intact_qbinary_u8u8__avx2
+INTACT_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+INTACT_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+INTACT_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+INTACT_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+INTACT_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+INTACT_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+#include "kernels/qbinary/qbinary_vector.h"
+
 typedef struct operand {
   __m128i flip;
   __m256i zero;
@@ -15,24 +25,6 @@ INTACT_INLINE __m256 real8(__m128i bytes, const operand *o) {
   __m256i v = _mm256_sub_epi32(_mm256_cvtepu8_epi32(bytes), o->zero);
   return _mm256_mul_ps(_mm256_cvtepi32_ps(v), o->scale);
 }
-
-INTACT_INLINE __m256 apply(intact_qbinary_op op, __m256 a, __m256 b) {
-  switch (op) {
-    case INTACT_QBINARY_ADD:
-      return _mm256_add_ps(a, b);
-    case INTACT_QBINARY_SUB:
-      return _mm256_sub_ps(a, b);
-    case INTACT_QBINARY_MUL:
-      return _mm256_mul_ps(a, b);
-    case INTACT_QBINARY_MAX:
-      return _mm256_max_ps(a, b);
-    default:
-      return _mm256_min_ps(a, b);
-  }
-}
-
-/* y: the scale to divide by, or its inverse. */
-INTACT_INLINE __m256 steps(__m256 v, __m256 y, bool divide) { return divide ? _mm256_div_ps(v, y) : _mm256_mul_ps(v, y); }
 
 INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_params *p, const intact_qbinary_block *block) {
   operand oa = {_mm_set1_epi8((char)p->flip_a), _mm256_set1_epi32(p->zero_a), _mm256_set1_ps(p->scale_a)};
@@ -72,31 +64,4 @@ INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_p
       }
     }
   }
-}
-
-INTACT_INLINE void run_op(bool divide, const intact_qbinary_params *params, const intact_qbinary_block *block) {
-  switch (params->op) {
-    case INTACT_QBINARY_ADD:
-      run(INTACT_QBINARY_ADD, divide, params, block);
-      break;
-    case INTACT_QBINARY_SUB:
-      run(INTACT_QBINARY_SUB, divide, params, block);
-      break;
-    case INTACT_QBINARY_MUL:
-      run(INTACT_QBINARY_MUL, divide, params, block);
-      break;
-    case INTACT_QBINARY_MAX:
-      run(INTACT_QBINARY_MAX, divide, params, block);
-      break;
-    case INTACT_QBINARY_MIN:
-      run(INTACT_QBINARY_MIN, divide, params, block);
-      break;
-  }
-}
-
-void intact_qbinary_u8u8__avx2(const intact_qbinary_params *params, const intact_qbinary_block *block) {
-  if (params->divide)
-    run_op(true, params, block);
-  else
-    run_op(false, params, block);
 }

@@ -3,6 +3,16 @@
 #include "kernels/qbinary/qbinary.h"
 #include "kernels/simd/avx512.h"
 
+typedef __m512 vf;
+#define KERNEL INTACT_EMULATED(intact_qbinary_u8u8__avx512)
+INTACT_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+INTACT_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+INTACT_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+INTACT_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+INTACT_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INTACT_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+#include "kernels/qbinary/qbinary_vector.h"
+
 typedef struct operand {
   __m512i flip, zero;
   __m512 scale;
@@ -20,24 +30,6 @@ INTACT_INLINE __m512 real(__m512i bytes, __m512i order, const operand *o) {
   __m512i v = _mm512_sub_epi32(_mm512_shuffle_epi8(bytes, order), o->zero);
   return _mm512_mul_ps(_mm512_cvtepi32_ps(v), o->scale);
 }
-
-INTACT_INLINE __m512 apply(intact_qbinary_op op, __m512 a, __m512 b) {
-  switch (op) {
-    case INTACT_QBINARY_ADD:
-      return _mm512_add_ps(a, b);
-    case INTACT_QBINARY_SUB:
-      return _mm512_sub_ps(a, b);
-    case INTACT_QBINARY_MUL:
-      return _mm512_mul_ps(a, b);
-    case INTACT_QBINARY_MAX:
-      return _mm512_max_ps(a, b);
-    default:
-      return _mm512_min_ps(a, b);
-  }
-}
-
-/* y: the scale to divide by, or its inverse. */
-INTACT_INLINE __m512 steps(__m512 v, __m512 y, bool divide) { return divide ? _mm512_div_ps(v, y) : _mm512_mul_ps(v, y); }
 
 INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_params *p, const intact_qbinary_block *block) {
   const operand oa = {_mm512_set1_epi8((char)p->flip_a), _mm512_set1_epi32(p->zero_a), _mm512_set1_ps(p->scale_a)};
@@ -63,31 +55,4 @@ INTACT_INLINE void run(intact_qbinary_op op, bool divide, const intact_qbinary_p
       _mm512_mask_storeu_epi8(y + i, mask, _mm512_xor_si512(_mm512_max_epu8(q, min), flip));
     }
   }
-}
-
-INTACT_INLINE void run_op(bool divide, const intact_qbinary_params *params, const intact_qbinary_block *block) {
-  switch (params->op) {
-    case INTACT_QBINARY_ADD:
-      run(INTACT_QBINARY_ADD, divide, params, block);
-      break;
-    case INTACT_QBINARY_SUB:
-      run(INTACT_QBINARY_SUB, divide, params, block);
-      break;
-    case INTACT_QBINARY_MUL:
-      run(INTACT_QBINARY_MUL, divide, params, block);
-      break;
-    case INTACT_QBINARY_MAX:
-      run(INTACT_QBINARY_MAX, divide, params, block);
-      break;
-    case INTACT_QBINARY_MIN:
-      run(INTACT_QBINARY_MIN, divide, params, block);
-      break;
-  }
-}
-
-void INTACT_EMULATED(intact_qbinary_u8u8__avx512)(const intact_qbinary_params *params, const intact_qbinary_block *block) {
-  if (params->divide)
-    run_op(true, params, block);
-  else
-    run_op(false, params, block);
 }
