@@ -205,26 +205,44 @@ static void bound_learned(const intact_observation *observation) {
 }
 
 /* Where the levels are few, most values lie in a small part of the range: the published start of learned step sizes. Ranges with both
-   signs and a zero point between stay as they are. */
-static intact_status start_from_means(intact_fake_quantizer *fake, const intact_tensor *x) {
+   signs and a zero point between stay as they are. sums: of |x| in every channel, then the elements of one. */
+static intact_status start_from_sums(intact_fake_quantizer *fake, intact_context *context, double *sums) {
   const int64_t n = fake->scale->count;
-  double *sums = intact__alloc_zeroed(x->context, (size_t)n + 1, sizeof *sums); /* of |x| in every channel, and elements */
-  if (!sums) return intact__no_memory(x->context, (size_t)n * sizeof *sums);
-  int64_t inner = n > 1 ? 1 : x->count;
-  for (int k = fake->axis + 1; n > 1 && k < x->rank; k++) inner *= x->dims[k];
-  for (int64_t c = 0; c < n && x->count > 0; c++)
-    for (int64_t first = c * inner; first < x->count; first += n * inner)
-      for (int64_t i = first; i < first + inner; i++) sums[c] += fabs((double)intact__f32(x)[i]);
-  sums[n] = (double)(x->count / n);
-  const intact_status status = fake->is_weight ? INTACT_OK : intact__comm_sum_f64(x->context, sums, (size_t)n + 1);
-  for (int64_t c = 0; c < n && status == INTACT_OK; c++) {
+  if (!fake->is_weight) INTACT_TRY(intact__comm_sum_f64(context, sums, (size_t)n + 1));
+  for (int64_t c = 0; c < n; c++) {
     const int64_t zero = (int64_t)intact__tensor_get_f64(fake->zero_point, c), levels = fake->high - zero;
     if (levels < 1 || (zero != 0 && zero != fake->low)) continue;
     const float start = (float)(2 * sums[c] / sums[n] / sqrt((double)levels));
     if (start > 0 && start < intact__f32(fake->scale)[c]) intact__f32(fake->scale)[c] = start;
   }
+  return INTACT_OK;
+}
+
+static intact_status start_from_means(intact_fake_quantizer *fake, const intact_tensor *x) {
+  const int64_t n = fake->scale->count;
+  double *sums = intact__alloc_zeroed(x->context, (size_t)n + 1, sizeof *sums);
+  if (!sums) return intact__no_memory(x->context, (size_t)n * sizeof *sums);
+  int64_t inner = n > 1 ? 1 : x->count;
+  for (int k = fake->axis + 1; n > 1 && k < x->rank; k++) inner *= x->dims[k];
+  for (int64_t c = 0; c < n && x->count > 0; c++)
+    for (int64_t first = c * inner; first < x->count; first += n * inner)
+      sums[c] += intact__sum_abs_array(intact__f32(x) + first, inner, -INFINITY, INFINITY);
+  sums[n] = (double)(x->count / n);
+  const intact_status status = start_from_sums(fake, x->context, sums);
   intact__free(x->context, sums);
   return status;
+}
+
+/* The same, per tensor, of a clamped x that is not there. */
+static intact_status start_from_made(const intact_observation *observation, const intact_made_values *x, float low, float high) {
+  float block[INTACT_SUM_BLOCK];
+  double sums[2] = {0, (double)x->count};
+  for (int64_t first = 0; first < x->count; first += INTACT_SUM_BLOCK) {
+    const int64_t n = x->count - first < INTACT_SUM_BLOCK ? x->count - first : INTACT_SUM_BLOCK;
+    x->make(x->user, first, n, block);
+    sums[0] += intact__sum_abs_array(block, n, low, high);
+  }
+  return start_from_sums(observation->fake, observation->context, sums);
 }
 
 static intact_status refresh(intact_observation *observation, const intact_tensor *x) {
@@ -232,7 +250,7 @@ static intact_status refresh(intact_observation *observation, const intact_tenso
   if (fake->kind == INTACT_FAKE_FUSED) return fake->fake_quant_enabled ? take_fused(observation, x) : INTACT_OK;
   if (fake->dirty) {
     INTACT_TRY(take_observed(observation));
-    if (fake->mean_start && x->dtype == INTACT_F32) INTACT_TRY(start_from_means(fake, x));
+    if (fake->mean_start && x && x->dtype == INTACT_F32) INTACT_TRY(start_from_means(fake, x));
   }
   if (is_learned(fake)) bound_learned(observation);
   return INTACT_OK;
@@ -353,9 +371,7 @@ bool intact__fake_quantizer_fuses(const intact_observation *observation) {
   const intact_observer *row = observation->spec.observer;
   if (!fake || !fake->fake_quant_enabled || fake->axis >= 0 || (row && !row->update_range)) return false;
   if (!is_learned(fake)) return observation->spec.scheme != INTACT_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
-  /* A start from means asks for more than the range. */
-  return fake->kind == INTACT_FAKE_LEARNED && fake->low <= 0 && fake->high >= 0 &&
-         (!fake->mean_start || (observation->frozen && !fake->dirty));
+  return fake->kind == INTACT_FAKE_LEARNED && fake->low <= 0 && fake->high >= 0;
 }
 
 bool intact__fake_quantizer_is_learned(const intact_observation *observation) { return is_learned(observation->fake); }
@@ -380,15 +396,17 @@ intact_status intact__fake_quantizer_backward_made(const intact_observation *obs
   return INTACT_OK;
 }
 
-intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,
-                                              intact_affine *affine) {
+intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, const intact_made_values *x,
+                                              float low, float high, intact_affine *affine) {
   intact_fake_quantizer *fake = observation->fake;
   const intact_observer *row = observation->spec.observer;
   if (batch && row && !observation->frozen) {
-    INTACT_TRY(row->update_range(observation->context, observation->state, batch, count));
+    INTACT_TRY(row->update_range(observation->context, observation->state, batch, x->count));
     fake->dirty = true;
   }
+  const bool starts = fake->mean_start && fake->dirty;
   INTACT_TRY(refresh(observation, NULL));
+  if (starts) INTACT_TRY(start_from_made(observation, x, low, high));
   fake->initialized = true;
   fake->stale = false;
   fake->unclamped = NULL;

@@ -68,11 +68,12 @@ intact_status intact__fake_quantizer_backward(intact_observation *observation, c
                                               bool over, intact_tensor **dx, intact_tensor **d_scale,
                                               intact_tensor **d_zero_point);
 /* For rows that quantize what they compute, with the range at hand. Whether they can: per tensor and on; of the learned kinds those whose
-   gradient asks for no more than x, once nothing but the range is observed. */
+   gradient asks for no more than x. */
 bool intact__fake_quantizer_fuses(const intact_observation *observation);
-/* Takes the range of `count` values unless frozen (batch NULL: nothing is observed), and gives what to quantize with. */
-intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, int64_t count,
-                                              intact_affine *affine);
+/* Takes the range of x clamped to low..high unless frozen (batch NULL: nothing is observed), and gives what to quantize with. x itself is
+   made only where learned scales start from its mean. */
+intact_status intact__fake_quantizer_by_range(intact_observation *observation, const intact_min_max *batch, const intact_made_values *x,
+                                              float low, float high, intact_affine *affine);
 /* What the last forward quantized with. */
 intact_affine intact__fake_quantizer_affine(const intact_observation *observation);
 

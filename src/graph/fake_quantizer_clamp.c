@@ -49,10 +49,15 @@ intact_affine intact__affine_clamped(const intact_affine *affine, float low, flo
   return clamped;
 }
 
+static void values_of(const void *user, int64_t first, int64_t n, float *x) {
+  memcpy(x, (const float *)user + first, (size_t)n * sizeof *x);
+}
+
 intact_status intact__fake_quantizer_forward_clamped(intact_observation *observation, const intact_tensor *x, float low, float high,
                                                      bool observe, intact_tensor **y) {
   clamp_job job = job_of(x, low, high);
   intact_min_max range = INTACT_MIN_MAX_START;
+  const intact_made_values values = {values_of, x->data, x->count};
   observe = observe && !observation->frozen;
   if (observe && intact_context_threads(x->context) <= MAX_THREADS) intact__parallel(x->context, x->count, PIECE, range_piece, &job);
   if (observe && intact_context_threads(x->context) > MAX_THREADS) range_piece(&job, 0, x->count);
@@ -61,16 +66,12 @@ intact_status intact__fake_quantizer_forward_clamped(intact_observation *observa
     range.low = bound(range.low, low, high);
     range.high = bound(range.high, low, high);
   }
-  INTACT_TRY(intact__fake_quantizer_by_range(observation, observe ? &range : NULL, x->count, &job.affine));
+  INTACT_TRY(intact__fake_quantizer_by_range(observation, observe ? &range : NULL, &values, low, high, &job.affine));
   INTACT_TRY(intact__tensor_create_raw(x->context, INTACT_F32, x->rank, x->dims, y));
   job.affine = intact__affine_clamped(&job.affine, low, high);
   job.to = (*y)->data;
   intact__parallel(x->context, x->count, PIECE, forward_piece, &job);
   return INTACT_OK;
-}
-
-static void values_of(const void *user, int64_t first, int64_t n, float *x) {
-  memcpy(x, (const float *)user + first, (size_t)n * sizeof *x);
 }
 
 intact_status intact__fake_quantizer_backward_clamped(const intact_observation *observation, const intact_tensor *x, const intact_tensor *dy,

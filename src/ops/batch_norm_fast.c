@@ -196,6 +196,17 @@ static void quantize_channels(void *user, int64_t begin, int64_t end) {
   }
 }
 
+/* For the fake quantizer: results first .. first + n before clamp and fake quantization. */
+static void make_results(const void *user, int64_t first, int64_t n, float *z) {
+  const work *k = user;
+  for (int64_t done = 0, take; done < n; done += take) {
+    const int64_t at = first + done, left = k->plane - at % k->plane;
+    const channel *h = &k->all[at / k->plane % k->channels];
+    take = left < n - done ? left : n - done;
+    apply(k->x + at, z + done, take, h->offset, h->factor, h->rest);
+  }
+}
+
 /* ---- calls ---- */
 
 static work work_of(const intact_node *node, int n_operands, const intact_tensor *const *operands) {
@@ -290,8 +301,9 @@ static intact_status forward_fakes(const intact_call *call, work *k) {
   if (k->all == NULL) return intact__no_memory(call->context, (size_t)k->channels * sizeof *k->all);
   intact__parallel(call->context, k->channels, grain_of(k), observe_channels, k);
   const intact_min_max range = range_of(k);
+  const intact_made_values made = {make_results, k, k->channels * k->batch * k->plane};
   const intact_status status =
-      intact__fake_quantizer_by_range(observation, k->observes ? &range : NULL, k->channels * k->batch * k->plane, &k->affine);
+      intact__fake_quantizer_by_range(observation, k->observes ? &range : NULL, &made, k->low, k->high, &k->affine);
   if (status == INTACT_OK) intact__parallel(call->context, k->channels, grain_of(k), quantize_channels, k);
   intact__free(call->context, k->all);
   return status;
@@ -400,16 +412,6 @@ static void sum_channels(void *user, int64_t begin, int64_t end) {
 static void find_channels(void *user, int64_t begin, int64_t end) {
   const work *k = user;
   for (int64_t c = begin; c < end; c++) k->all[c] = channel_of(k, c);
-}
-
-static void make_results(const void *user, int64_t first, int64_t n, float *z) {
-  const work *k = user;
-  for (int64_t done = 0, take; done < n; done += take) {
-    const int64_t at = first + done, left = k->plane - at % k->plane;
-    const channel *h = &k->all[at / k->plane % k->channels];
-    take = left < n - done ? left : n - done;
-    apply(k->x + at, z + done, take, h->offset, h->factor, h->rest);
-  }
 }
 
 static intact_status mask_learned(intact_grad *grad, work *k) {

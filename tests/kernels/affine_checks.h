@@ -196,6 +196,23 @@ static void learned_sums_are_right(void **state) {
   assert_true(fabsl(zero - sums.zero) <= (long double)MOST * 1e-6L);
 }
 
+static void sum_of_magnitudes_is_right(void **state) {
+  (void)state;
+  uint64_t random = test_random_start();
+  for (size_t l = 0; l < N_LENGTHS; l++) {
+    long double plain = 0, bounded = 0;
+    for (int64_t i = 0; i < lengths[l]; i++) {
+      x[i] = test_uniform(&random, -9.0f, 9.0f);
+      plain += fabsl((long double)x[i]);
+      bounded += (long double)(x[i] < 0 ? 0 : x[i] > 6 ? 6 : x[i]);
+    }
+    assert_true(fabsl(plain - (long double)intact__sum_abs_array(x, lengths[l], -INFINITY, INFINITY)) <= plain * 1e-14L);
+    assert_true(fabsl(bounded - (long double)intact__sum_abs_array(x, lengths[l], 0, 6)) <= bounded * 1e-14L);
+  }
+  x[5] = NAN;
+  assert_true(isnan(intact__sum_abs_array(x, 100, 0, 6)));
+}
+
 static void min_max_equals_definition(void **state) {
   (void)state;
   uint64_t random = test_random_start();
@@ -252,7 +269,7 @@ static int run_checks(const affine_kernels *kernels) {
       cmocka_unit_test(quantize_equals_definition),         cmocka_unit_test(fake_quantize_equals_definition),
       cmocka_unit_test(learned_backward_equals_definition), cmocka_unit_test(learned_sums_are_right),
       cmocka_unit_test(min_max_equals_definition),          cmocka_unit_test(histogram_equals_definition),
-      cmocka_unit_test(on_a_line_equals_definition),
+      cmocka_unit_test(on_a_line_equals_definition),        cmocka_unit_test(sum_of_magnitudes_is_right),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,7 @@ static void test_chains(void **state) {
   compare_chains("fused", INTACT_QAT_FROZEN);
   compare_chains("learnable", INTACT_QAT_ESTIMATE);
   compare_chains("learnable", INTACT_QAT_LEARN);
+  compare_chains("lsq", INTACT_QAT_ESTIMATE);
   compare_chains("lsq", INTACT_QAT_LEARN);
 }
 

@@ -26,6 +26,9 @@ void intact__line_fake_quantize(uint32_t isa_set, const float *x, float *y, cons
 void intact__line_fake_quantize_grad(uint32_t isa_set, const float *x, const float *dy, float *dx, const intact_runs *runs,
                                      const intact_line *line, const intact_affine *p, float low, float high);
 
+/* Sum of |min(max(x, low), high)| in double: blocks as below in order, within a block element i in part i % 8, the parts by a tree. */
+double intact__sum_abs_array(const float *x, int64_t n, float low, float high);
+
 /* Backward of learned qparams (PyTorch's _fake_quantize_learnable_*_backward): q = rne(f32(f32(x * inverse) + z)), the zero
    point inside the rounding; in range: dx = dy, dscale += dy * fma(q - z, scale, -x) * inverse; else dx = dy * 0,
    dscale += dy * (low or high - z), dzero += dy. NaN counts as below. The zero point is an integer within low..high.

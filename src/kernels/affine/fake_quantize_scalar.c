@@ -72,3 +72,22 @@ void intact_learnablegrad_f32__scalar(const float *x, const float *dy, float *dx
   }
   *sums = (intact_learned_sums){intact__sum_lanes(scale_lanes), intact__sum_lanes(zero_lanes)};
 }
+
+static inline double magnitude(float x, float low, float high) {
+  x = x < low ? low : x;
+  return (double)fabsf(x > high ? high : x);
+}
+
+double intact__sum_abs_array(const float *x, int64_t n, float low, float high) {
+  double sum = 0;
+  for (int64_t first = 0; first < n; first += INTACT_SUM_BLOCK) {
+    const int64_t end = n - first < INTACT_SUM_BLOCK ? n : first + INTACT_SUM_BLOCK;
+    double parts[8] = {0};
+    int64_t i = first;
+    for (; i + 8 <= end; i += 8)
+      INTACT_UNROLL for (int k = 0; k < 8; k++) parts[k] += magnitude(x[i + k], low, high);
+    for (int k = 0; i + k < end; k++) parts[k] += magnitude(x[i + k], low, high);
+    sum += ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
+  }
+  return sum;
+}
