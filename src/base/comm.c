@@ -34,7 +34,7 @@ int intact_comm_rank(const intact_context *context) {
 
 int intact_comm_size(const intact_context *context) {
   const intact_comm *comm = comm_of(context);
-  return comm ? comm->size : 1;
+  return comm && !comm->alone ? comm->size : 1;
 }
 
 void intact__comm_set_part(intact_context *context, int64_t part, int64_t whole) {
@@ -44,9 +44,14 @@ void intact__comm_set_part(intact_context *context, int64_t part, int64_t whole)
   comm->whole = whole;
 }
 
+void intact__comm_be_alone(intact_context *context, bool alone) {
+  intact_comm *comm = comm_of(context);
+  if (comm) comm->alone = alone;
+}
+
 int64_t intact__comm_whole(const intact_context *context, int64_t count) {
   const intact_comm *comm = comm_of(context);
-  if (!comm || comm->size < 2) return count;
+  if (intact_comm_size(context) < 2) return count;
   return comm->part > 0 ? count / comm->part * comm->whole : count * comm->size;
 }
 
@@ -59,7 +64,7 @@ void intact_comm_leave(intact_context *context, bool failed) {
 
 intact_status intact__comm_gather(intact_context *context, const void *mine, size_t bytes, void *all) {
   const intact_comm *comm = comm_of(context);
-  if (comm && comm->size > 1) return comm->gather(context, comm->user, mine, bytes, all);
+  if (intact_comm_size(context) > 1) return comm->gather(context, comm->user, mine, bytes, all);
   memcpy(all, mine, bytes);
   return INTACT_OK;
 }
@@ -70,7 +75,7 @@ typedef void (*combine_fn)(void *into, const void *from, size_t n);
 static intact_status reduce(intact_context *context, void *values, size_t n, size_t size, combine_fn combine) {
   enum { PIECE = 1 << 18 };
   const intact_comm *comm = comm_of(context);
-  if (!comm || comm->size < 2 || n == 0) return INTACT_OK;
+  if (intact_comm_size(context) < 2 || n == 0) return INTACT_OK;
   const size_t piece = n < PIECE ? n : PIECE;
   uint8_t *all = intact__alloc(context, piece * (size_t)comm->size, size);
   if (!all) return intact__no_memory(context, piece * (size_t)comm->size * size);

@@ -9,6 +9,7 @@
 
 typedef struct intact_comm {
   int rank, size;
+  bool alone;          /* what is at hand is the same for all: nothing is exchanged */
   int64_t part, whole; /* of the batch at hand: samples here, and on all; 0: equal parts */
   /* `all` gets the `bytes` of every process in the order of ranks. All processes call it with the same number of bytes. */
   intact_status (*gather)(intact_context *context, void *user, const void *mine, size_t bytes, void *all);
@@ -23,6 +24,8 @@ intact_status intact__comm_of(intact_context *context, intact_comm **comm);
 
 /* Says how large the part of the batch is that is at hand here. */
 void intact__comm_set_part(intact_context *context, int64_t part, int64_t whole);
+/* While alone, sums are of what is here, and this looks like one process: for what is the same on all of them. */
+void intact__comm_be_alone(intact_context *context, bool alone);
 /* Elements of the whole batch, of which `count` are here. */
 int64_t intact__comm_whole(const intact_context *context, int64_t count);
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/comm.h"
 #include "kernels/affine/choose_qparams.h"
 
 intact_status intact__observation_create(intact_context *context, const intact_quant_spec *spec,
@@ -89,7 +90,11 @@ bool intact__node_observes(const intact_node *node) {
 intact_status intact__observation_update(intact_observation *observation, const intact_tensor *x) {
   const intact_observer *row = observation->spec.observer;
   if (!row || observation->frozen) return INTACT_OK;
-  INTACT_TRY(row->update(observation->context, observation->state, x));
+  const bool same_for_all = observation->fake && observation->fake->is_weight;
+  if (same_for_all) intact__comm_be_alone(observation->context, true);
+  const intact_status status = row->update(observation->context, observation->state, x);
+  if (same_for_all) intact__comm_be_alone(observation->context, false);
+  INTACT_TRY(status);
   if (observation->fake) observation->fake->dirty = true;
   return INTACT_OK;
 }

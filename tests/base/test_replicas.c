@@ -22,7 +22,12 @@ static intact_status sum_up(void *user, int index) {
   lab *l = user;
   intact_context *c = context_of(l, index);
   const int rank = intact_comm_rank(c), size = intact_comm_size(c);
+  double alone = rank;
   l->seen[index] = rank;
+  intact__comm_be_alone(c, true);
+  INTACT_TRY(intact__comm_sum_f64(c, &alone, 1));
+  if (alone != rank || intact_comm_size(c) != 1) return INTACT_INTERNAL;
+  intact__comm_be_alone(c, false);
   for (int i = 0; i < ROUNDS; i++) {
     double sum[2] = {rank + 1, i};
     int32_t mine = 10 * rank + i, all[2 * N];
