@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop against PyTorch's, resuming after a kill, and everything that must be refused.
    Losses: PyTorch 2.13.0 with the same seeds (model, then a loader's generator), batch 32, the first 512 Fashion-MNIST images. */
-#include "support/test.h"
-
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -13,40 +11,7 @@
 
 #include "base/comm.h"
 #include "graph/graph.h"
-#include "intact/io.h"
-#include "intact/train.h"
-#include "support/reference.h"
-
-static char models[1024];
-
-static const char *model_file(const char *model, const char *file, char *buffer, size_t size) {
-  snprintf(buffer, size, "%s/%s/%s", models, model, file);
-  return buffer;
-}
-
-typedef struct lesson {
-  intact_graph *graph;
-  intact_data *data;
-  intact_tensor *labels;
-} lesson;
-
-static void open_lesson(intact_context *c, const char *network, lesson *l) {
-  const double mean = 0.286, std = 0.353;
-  const intact_data_options options = {.n_mean = 1, .n_std = 1, .mean = &mean, .std = &std};
-  char path[1200];
-  intact_generator *g;
-  assert_ok(c, intact_generator_create(c, 0, &g));
-  assert_ok(c, intact_network_create(c, network, g, &l->graph));
-  intact_generator_destroy(g);
-  assert_ok(c, intact_data_open(c, model_file("data", "train-512-images-idx3-ubyte", path, sizeof path), l->graph, &options, &l->data));
-  assert_ok(c, intact_labels_read(c, model_file("data", "train-512-labels-idx1-ubyte", path, sizeof path), &l->labels));
-}
-
-static void close_lesson(lesson *l) {
-  intact_graph_destroy(l->graph);
-  intact_data_close(l->data);
-  intact_tensor_destroy(l->labels);
-}
+#include "support/lesson.h"
 
 static void every_network_computes_what_the_reference_does(void **state) {
   (void)state;
