@@ -245,6 +245,7 @@ static intact_status run(intact_trainer *t) {
   bool resumed;
   INTACT_TRY(set_up(t));
   INTACT_TRY(intact__checkpoint_read(t, &resumed));
+  INTACT_TRY(intact__train_check_options_agree(t));
   if (resumed) INTACT_TRY(intact__train_event(t, "resumed from '%s'", t->options->checkpoint));
   while (t->epoch < t->options->epochs) INTACT_TRY(run_epoch(t));
   return INTACT_OK;

@@ -67,6 +67,8 @@ intact_status intact__train_stand_in(intact_trainer *t);
 
 /* agreement.c: a failure when the replicas' networks differ. */
 intact_status intact__train_check_agreement(const intact_trainer *t);
+/* A failure when they were started with different options, or resumed from different places. */
+intact_status intact__train_check_options_agree(const intact_trainer *t);
 
 /* resume_options.c */
 /* Lines "name = value" of all that must stay when a training goes on; the caller's (intact__free). */

@@ -226,16 +226,36 @@ static intact_status silent_process(intact_context *context, void *user, const v
   return INTACT_OK;
 }
 
+/* One that agrees on the options, and has nothing to say after that. */
+static intact_status silent_later(intact_context *context, void *user, const void *mine, size_t bytes, void *all) {
+  int *calls = user;
+  silent_process(context, NULL, mine, bytes, all);
+  if ((*calls)++ == 0) memcpy((uint8_t *)all + bytes, mine, bytes);
+  return INTACT_OK;
+}
+
+/* One that was started with another seed. */
+static intact_status other_seed(intact_context *context, void *user, const void *mine, size_t bytes, void *all) {
+  silent_process(context, user, mine, bytes, all);
+  memcpy((uint8_t *)all + bytes, mine, bytes);
+  ((int64_t *)all)[bytes / sizeof(int64_t)]++;
+  return INTACT_OK;
+}
+
 static void processes_that_disagree_are_found(void **state) {
   (void)state;
   intact_context *c = test_context(1);
   lesson l;
   intact_train_log log;
   intact_train_options options = intact_train_default_options();
-  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_process}));
+  int calls = 0;
+  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_later, .user = &calls}));
   open_lesson(c, "mlp", &l);
   assert_int_equal(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_INTERNAL);
   assert_non_null(strstr(intact_context_message(c), "of replica 1 is not that of replica 0"));
+  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = other_seed}));
+  assert_fails(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_WRONG_USE);
+  assert_non_null(strstr(intact_context_message(c), "replica 1 was started with another seed than replica 0"));
   close_lesson(&l);
   intact_context_destroy(c);
 }
