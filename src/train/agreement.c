@@ -24,8 +24,9 @@ static intact_status compare(const intact_trainer *t, const intact_tensor_set *s
 
 static intact_status exchange(const intact_trainer *t, const intact_tensor_set *set) {
   const size_t n = (size_t)intact_tensor_set_count(set);
-  uint32_t *mine = intact__alloc(t->context, n * ((size_t)t->ranks + 1) + 1, sizeof *mine), *all = mine + n;
+  uint32_t *mine = intact__alloc(t->context, n * ((size_t)t->ranks + 1) + 1, sizeof *mine);
   if (!mine) return intact__no_memory(t->context, n * (size_t)t->ranks * sizeof *mine);
+  uint32_t *all = mine + n;
   for (size_t i = 0; i < n; i++) mine[i] = digest(intact_tensor_set_get(set, (int)i));
   intact_status status = intact__comm_gather(t->context, mine, n * sizeof *mine, all);
   if (status == INTACT_OK) status = compare(t, set, all);

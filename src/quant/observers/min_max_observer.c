@@ -68,8 +68,9 @@ static intact_status share(intact_context *context, intact_observer_counts *coun
   const int size = intact_comm_size(context), rank = intact_comm_rank(context);
   if (size < 2) return INTACT_OK;
   const size_t bytes = sizeof(part) + ((size_t)n + (size_t)n % 2) * 2 * sizeof(float); /* parts stay aligned */
-  uint8_t *mine = intact__alloc_zeroed(context, (size_t)size + 1, bytes), *all = mine + bytes;
+  uint8_t *mine = intact__alloc_zeroed(context, (size_t)size + 1, bytes);
   if (!mine) return intact__no_memory(context, ((size_t)size + 1) * bytes);
+  uint8_t *all = mine + bytes;
   part *own = (part *)(void *)mine;
   float *range = (float *)(void *)(own + 1);
   own->values = values;
