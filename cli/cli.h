@@ -67,6 +67,9 @@ int cli_wrong_use(cli *c, const char *format, ...) INTACT_PRINTF(2, 3);
 /* Reports the context's last error and returns CLI_FAILED. */
 int cli_failed(cli *c);
 
+/* Reports that a file can't be written and returns CLI_FAILED. */
+int cli_file_failed(cli *c, const char *path, const char *why);
+
 /* A number for JSON: null when it is not finite. */
 /* `text` for people and JSON: control characters and bytes that are no UTF-8 as \\xNN; returns the buffer. */
 const char *cli_plain(const char *text, char *buffer, size_t bytes);
@@ -80,6 +83,8 @@ bool cli_quantize_options(cli *c, intact_quantize_options *options, char ***keep
 int64_t cli_peak_rss(void);
 double cli_seconds(void); /* monotonic */
 int64_t cli_file_bytes(const char *path);
+/* A whole file or none: written beside and renamed. 0, or CLI_FAILED after a message. */
+int cli_write_file(cli *c, const char *path, const char *text, size_t bytes);
 bool cli_can_write(const char *path); /* its folder is there and takes files: what long work asks before it starts */
 const char *cli_shape(const intact_graph *graph, const intact_value_info *info, char *buffer, size_t bytes);
 void cli_print_report(const intact_report *report, FILE *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces that several verbs use: data options, engines, shapes, the printed report. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,32 @@ bool cli_can_write(const char *path) {
   const bool can = folder && !is_folder && access(folder, W_OK | X_OK) == 0;
   free(folder);
   return can;
+}
+
+/* Devices and pipes can't be renamed onto. */
+static bool is_special(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+int cli_write_file(cli *c, const char *path, const char *text, size_t bytes) {
+  char beside[4096 + 32];
+  const bool direct = is_special(path);
+  snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
+  FILE *out = direct ? fopen(path, "w") : fopen(beside, "wx");
+  bool written = out && fwrite(text, 1, bytes, out) == bytes && fflush(out) == 0;
+  int why = errno;
+  if (out && fclose(out) != 0 && written) {
+    written = false;
+    why = errno;
+  }
+  if (written && !direct && rename(beside, path) != 0) {
+    written = false;
+    why = errno;
+  }
+  if (written) return 0;
+  if (out && !direct) unlink(beside);
+  return cli_file_failed(c, path, strerror(why));
 }
 
 int64_t cli_file_bytes(const char *path) {

@@ -22,7 +22,7 @@ static int evaluate(cli *c, const intact_graph *graph) {
   intact_status status = cli_open_data(c, graph, "--data", &data, &wrong_use);
   if (wrong_use) return CLI_WRONG_USE;
   const char *labels_path = cli_get(c, "--labels");
-  if (status == INTACT_OK && labels_path) status = intact_labels_read(c->context, labels_path, &labels);
+  if (status == INTACT_OK && labels_path) status = intact_data_labels(data, labels_path, &labels);
   intact_evaluation e;
   if (status == INTACT_OK) status = intact_evaluate(graph, engine, data, labels, batch, &e);
   intact_tensor_destroy(labels);

@@ -104,6 +104,12 @@ int cli_failed(cli *c) {
                      intact_context_where(c->context));
 }
 
+int cli_file_failed(cli *c, const char *path, const char *why) {
+  char message[1024];
+  snprintf(message, sizeof message, "can't write '%s': %s; name a place that can be written", path, why);
+  return print_error(c, CLI_FAILED, "io", message, path);
+}
+
 const cli_option *cli_find_option(const intact_verb *verb, const char *name) {
   for (const cli_option *o = cli_common_options; o->name; o++)
     if (strcmp(o->name, name) == 0) return o;
@@ -199,6 +205,8 @@ static int parse(cli *c, int argc, char **argv) {
     const char *value = "";
     if (option->argument) {
       if (!equals && i + 1 >= argc) return cli_wrong_use(c, "%s needs a value: %s %s", arg, arg, option->argument);
+      if (!equals && strncmp(argv[i + 1], "--", 2) == 0 && cli_find_option(c->verb, argv[i + 1]))
+        return cli_wrong_use(c, "%s needs a value, but '%s' follows: %s %s", arg, argv[i + 1], arg, option->argument);
       value = equals ? equals + 1 : argv[++i];
     } else if (equals) {
       return cli_wrong_use(c, "%s takes no value", arg);

@@ -103,7 +103,7 @@ static int quantize(cli *c, job *j, const intact_quantize_options *o) {
   if (intact_model_read(c->context, c->positional[0], &j->model) != INTACT_OK) return cli_failed(c);
   intact_status status = cli_open_data(c, j->model, "--data", &j->data, &wrong_use);
   if (wrong_use) return CLI_WRONG_USE;
-  if (status == INTACT_OK && labels) status = intact_labels_read(c->context, labels, &j->labels);
+  if (status == INTACT_OK && labels) status = intact_data_labels(j->data, labels, &j->labels);
   if (status == INTACT_OK) status = intact_quantize_with_reference(j->model, j->data, o, &j->reference, &j->quantized, &j->notes);
   if (status == INTACT_OK) status = intact_graph_copy(j->quantized, &j->integer);
   if (status == INTACT_OK) status = intact_to_integer(j->integer);

@@ -43,11 +43,11 @@ static int open_all(cli *c, job *j) {
     status = cli_open_data(c, j->model, "--data", &j->data, &wrong_use);
     if (wrong_use) return CLI_WRONG_USE;
   }
-  if (status == INTACT_OK) status = intact_labels_read(c->context, labels, &j->labels);
+  if (status == INTACT_OK) status = intact_data_labels(j->data, labels, &j->labels);
   if (status == INTACT_OK && test) {
     status = cli_open_data(c, j->model, "--test-data", &j->test, &wrong_use);
     if (wrong_use) return CLI_WRONG_USE;
-    if (status == INTACT_OK) status = intact_labels_read(c->context, cli_get(c, "--test-labels"), &j->test_labels);
+    if (status == INTACT_OK) status = intact_data_labels(j->test, cli_get(c, "--test-labels"), &j->test_labels);
   }
   if (status == INTACT_OK && teacher) status = intact_model_read(c->context, teacher, &j->teacher);
   j->training.options.teacher = j->teacher;
@@ -116,6 +116,18 @@ static void tell(cli *c, const job *j, double seconds) {
   printf("accuracy  %.2f %% on the %s samples\nwrote %s in %.2f s\n", j->accuracy, j->test ? "test" : "training", cli_get(c, "-o"), seconds);
 }
 
+/* Options that would be ignored say that something else was meant. */
+static int check_company(cli *c) {
+  static const char *const only_integers[] = {"--bits-weights", "--bits-activations", "--method", "--activations", "--simulate-integers", "--per-tensor",
+                                              "--keep-float", "--learn-scales-at", "--fake-quantize-at", "--freeze-observers-at"};
+  static const char *const only_distilled[] = {"--distill-weight", "--distill-temperature"};
+  for (size_t i = 0; cli_get(c, "--float") && i < sizeof only_integers / sizeof *only_integers; i++)
+    if (cli_get(c, only_integers[i])) return cli_wrong_use(c, "%s says how to quantize, but --float is to train without", only_integers[i]);
+  for (size_t i = 0; !cli_get(c, "--distill") && i < sizeof only_distilled / sizeof *only_distilled; i++)
+    if (cli_get(c, only_distilled[i])) return cli_wrong_use(c, "%s goes with --distill MODEL", only_distilled[i]);
+  return 0;
+}
+
 /* What is missing or does not go together; 0 when nothing. */
 static int check_use(cli *c) {
   const char *out = cli_get(c, "-o"), *name = cli_get(c, "--from-scratch");
@@ -131,8 +143,12 @@ static int check_use(cli *c) {
   for (int i = 0; i < 3; i++) {
     const char *path = cli_get(c, files[i]);
     if (path && !cli_can_write(path)) return cli_wrong_use(c, "%s is '%s', whose folder is not there or takes no files", files[i], path);
+    for (int k = 0; k < i && path; k++) {
+      const char *other = cli_get(c, files[k]);
+      if (other && strcmp(other, path) == 0) return cli_wrong_use(c, "%s and %s are both '%s'; give each a file", files[k], files[i], path);
+    }
   }
-  return 0;
+  return check_company(c);
 }
 
 static int train(cli *c, job *j) {

@@ -81,9 +81,17 @@ static int read_optimizer(cli *c, cli_training *t) {
   for (int i = 0; i < n && status == INTACT_OK; i++) {
     const char *value = value_of(list[i]);
     status = intact_optimizer_set_option(c->context, &t->optimizer, list[i], value);
+    if (status == INTACT_OK && !intact_optimizer_has_option(t->optimizer_name, list[i])) {
+      const int code = cli_wrong_use(c, "--optimizer: %s has no option '%s'; 'intact optimizers' lists those of each", t->optimizer_name, list[i]);
+      free(list);
+      return code;
+    }
   }
   free(list);
   if (status != INTACT_OK) return cli_wrong_use(c, "--optimizer: %s", intact_context_message(c->context));
+  if (cli_get(c, "--momentum") && !intact_optimizer_has_option(t->optimizer_name, "momentum"))
+    return cli_wrong_use(c, "--momentum: %s has none; SGD and RMSprop have, those of the Adam family have beta1 (--optimizer Adam:beta1=0.9)",
+                         t->optimizer_name);
   if (!number(c, "--lr", &t->optimizer.lr) || !number(c, "--momentum", &t->optimizer.momentum) ||
       !number(c, "--weight-decay", &t->optimizer.weight_decay)) {
     return CLI_WRONG_USE;
@@ -114,6 +122,8 @@ static int read_schedule(cli *c, cli_training *t) {
   for (int i = 0; i < n && status == INTACT_OK; i++) {
     const char *value = value_of(t->kept[i]);
     status = intact_scheduler_set_option(c->context, &t->schedule, t->kept[i], value);
+    if (status == INTACT_OK && !intact_scheduler_has_option(t->schedule_name, t->kept[i]))
+      return cli_wrong_use(c, "--schedule: %s has no option '%s'; 'intact schedulers' lists those of each", t->schedule_name, t->kept[i]);
   }
   if (status != INTACT_OK) return cli_wrong_use(c, "--schedule: %s", intact_context_message(c->context));
   t->options.schedule = t->schedule_name;

@@ -21,19 +21,15 @@ json_t *cli_training_epochs(const intact_train_log *log) {
   return list;
 }
 
-static int write_log(cli *c, const char *path, const intact_train_log *log) {
+static void write_log(FILE *out, const intact_train_log *log) {
   json_t *root = json_object(), *losses = json_array(), *events = json_array();
   for (int64_t i = 0; i < log->n_steps; i++) json_array_append_new(losses, cli_number((double)log->losses[i]));
   for (int i = 0; i < log->n_events; i++) json_array_append_new(events, json_string(log->events[i]));
   json_object_set_new(root, "epochs", cli_training_epochs(log));
   json_object_set_new(root, "losses", losses);
   json_object_set_new(root, "events", events);
-  const int failed = json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+  json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
   json_decref(root);
-  if (!failed) return 0;
-  fprintf(stderr, "intact train: can't write '%s'\n", path);
-  (void)c;
-  return CLI_FAILED;
 }
 
 /* ---- the page ---- */
@@ -100,7 +96,9 @@ static void escape(FILE *out, const char *text) {
   }
 }
 
-static void write_page(FILE *out, const intact_train_log *log, curve *curves) {
+static void write_page(FILE *out, const intact_train_log *log) {
+  curve *curves = calloc(2, sizeof *curves);
+  if (!curves) return;
   fprintf(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Training</title>\n<style>\n"
                "body{font:15px/1.5 system-ui,sans-serif;max-width:%dpx;margin:2em auto;padding:0 1em;color:#222;background:#fff}\n"
                "svg{width:100%%;height:auto}.grid{stroke:#ddd}text{font-size:11px;fill:#666}.y{text-anchor:end}.x{text-anchor:middle}\n"
@@ -133,18 +131,23 @@ static void write_page(FILE *out, const intact_train_log *log, curve *curves) {
     fputs("</li>\n", out);
   }
   fprintf(out, "%s</body></html>\n", log->n_events ? "</ul>\n" : "");
+  free(curves);
+}
+
+static int write_one(cli *c, const char *path, const intact_train_log *log, void (*write)(FILE *out, const intact_train_log *log)) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *memory = path ? open_memstream(&text, &bytes) : NULL;
+  if (!path) return 0;
+  if (memory) write(memory, log);
+  const bool whole = memory && !ferror(memory), made = memory && fclose(memory) == 0 && whole && bytes > 0;
+  const int code = made ? cli_write_file(c, path, text, bytes) : cli_file_failed(c, path, "there is no memory for it");
+  free(text);
+  return code;
 }
 
 int cli_training_write(cli *c, const intact_train_log *log) {
-  const char *page = cli_get(c, "--report"), *json = cli_get(c, "--log");
   if (c->silent) return 0;
-  if (json && write_log(c, json, log)) return CLI_FAILED;
-  if (!page) return 0;
-  curve *curves = calloc(2, sizeof *curves);
-  FILE *out = curves ? fopen(page, "w") : NULL;
-  if (out) write_page(out, log, curves);
-  free(curves);
-  if (out && fclose(out) == 0) return 0;
-  fprintf(stderr, "intact train: can't write '%s'\n", page);
-  return CLI_FAILED;
+  const int code = write_one(c, cli_get(c, "--log"), log, write_log);
+  return code ? code : write_one(c, cli_get(c, "--report"), log, write_page);
 }

@@ -34,6 +34,8 @@ INTACT_API intact_status intact_data_batch(intact_data *data, int64_t first, int
 INTACT_API intact_status intact_data_gather(intact_data *data, int64_t count, const int64_t *samples, intact_tensor **inputs);
 /* Labels (IDX, .npy, or the only tensor of a .safetensors file) as s64 [n]. */
 INTACT_API intact_status intact_labels_read(intact_context *context, const char *path, intact_tensor **labels);
+/* The same for the samples of `data`: refused (size-mismatch) unless there are as many as its files hold samples, or as are used. */
+INTACT_API intact_status intact_data_labels(intact_data *data, const char *path, intact_tensor **labels);
 
 #ifdef __cplusplus
 }

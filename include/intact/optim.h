@@ -31,6 +31,9 @@ INTACT_API intact_status intact_optimizer_default_options(intact_context *contex
 INTACT_API intact_status intact_optimizer_set_option(intact_context *context, intact_optimizer_options *options,
                                                      const char *name, const char *value);
 
+/* Whether optimizer `name` (any case) goes by the option; false when there is no such optimizer. */
+INTACT_API bool intact_optimizer_has_option(const char *name, const char *option);
+
 typedef struct intact_optimizer intact_optimizer;
 /* options NULL: the defaults. */
 INTACT_API intact_status intact_optimizer_create(intact_context *context, const char *name,
@@ -89,6 +92,8 @@ typedef struct intact_scheduler_child {
    "LinearLR" "ConstantLR" "PolynomialLR" "LambdaLR" "OneCycleLR" "CyclicLR" "SequentialLR" "ReduceLROnPlateau" (any case). */
 INTACT_API intact_status intact_scheduler_default_options(intact_context *context, const char *name,
                                                           intact_scheduler_options *options);
+/* Whether schedule `name` (any case) goes by the option; false when there is no such schedule. */
+INTACT_API bool intact_scheduler_has_option(const char *name, const char *option);
 /* Sets an option from text, by PyTorch's name ("T_max", "milestones" as "3;7", "anneal_strategy", "threshold_mode" ...). Text that
    is kept (mode) must stay alive. */
 INTACT_API intact_status intact_scheduler_set_option(intact_context *context, intact_scheduler_options *options, const char *name,

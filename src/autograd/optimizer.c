@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "autograd/option_list.h"
-#include "base/text.h"
 #include "tensor/tensor.h"
 
 typedef struct parameter {
@@ -94,6 +93,20 @@ intact_status intact_optimizer_set_option(intact_context *context, intact_optimi
     return INTACT_OK;
   }
   INTACT_FAIL(context, WRONG_USE, "", "optimizers have no option '%s'; there are:%s", name, names);
+}
+
+void intact__optimizer_options_text(const intact_optimizer_options *options, intact_text *text) {
+  for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++) {
+    const char *field = (const char *)options + known_options[i].offset;
+    intact__text_add(text, "%s = ", known_options[i].name);
+    intact__text_add_double(text, known_options[i].is_flag ? *(const bool *)field : *(const double *)(const void *)field);
+    intact__text_add(text, "\n");
+  }
+}
+
+bool intact_optimizer_has_option(const char *name, const char *option) {
+  const intact_optimizer_row *row = intact__find_optimizer(name);
+  return row && intact__option_listed(row->options, option);
 }
 
 static intact_status set_option(intact_context *context, void *options, const char *name, const char *value) {
@@ -337,6 +350,21 @@ static intact_status read_states(const intact_optimizer *optimizer, const char *
   return INTACT_OK;
 }
 
+/* Numbers that no optimizer has saved. */
+static intact_status check_saved(const intact_optimizer *optimizer, const char *where, const intact_tensor *steps,
+                                 const intact_tensor *const *saved) {
+  bool good = true;
+  for (int64_t i = 0; i < steps->count; i++) {
+    const int64_t step = ((const int64_t *)intact_tensor_data(steps))[i];
+    good = good && step >= 0 && step < INT64_MAX / 2;
+  }
+  for (int k = 0; k < SAVED_OPTIONS; k++)
+    for (int64_t g = 0; g < saved[k]->count; g++) good = good && isfinite(((const double *)intact_tensor_data(saved[k]))[g]);
+  if (good) return INTACT_OK;
+  INTACT_FAIL(optimizer->context, INVALID_VALUE, where, "state of %s: steps or rates are none that it saves; the file is damaged",
+              optimizer->row->name);
+}
+
 intact_status intact_optimizer_load(intact_optimizer *optimizer, const char *prefix, const intact_tensor_set *set) {
   char name[300];
   const intact_tensor *steps, *options[SAVED_OPTIONS];
@@ -347,6 +375,7 @@ intact_status intact_optimizer_load(intact_optimizer *optimizer, const char *pre
     snprintf(name, sizeof name, "%s%s", prefix, saved_names[k]);
     INTACT_TRY(find_saved(optimizer, set, name, INTACT_F64, (int64_t)optimizer->n_groups, false, &options[k]));
   }
+  INTACT_TRY(check_saved(optimizer, name, steps, options));
   intact_tensor **states = intact__alloc_zeroed(optimizer->context, n * INTACT_OPTIMIZER_STATES + 1, sizeof *states);
   if (!states) return intact__no_memory(optimizer->context, n * INTACT_OPTIMIZER_STATES * sizeof *states);
   intact_status status = read_states(optimizer, prefix, set, states);

@@ -3,7 +3,7 @@
 #ifndef INTACT_AUTOGRAD_OPTIMIZER_H
 #define INTACT_AUTOGRAD_OPTIMIZER_H
 
-#include "base/context.h"
+#include "base/text.h"
 #include "intact/optim.h"
 
 enum { INTACT_OPTIMIZER_STATES = 3 };
@@ -42,6 +42,8 @@ extern const int intact__n_optimizers;
 const intact_optimizer_row *intact__find_optimizer(const char *name); /* any case; NULL: none */
 /* What a schedule moves in group `group`; NULL when the optimizer has no momentum. */
 double *intact__optimizer_momentum(intact_optimizer *optimizer, int group);
+/* A line "name = value" for each option. */
+void intact__optimizer_options_text(const intact_optimizer_options *options, intact_text *text);
 intact_context *intact__optimizer_context(const intact_optimizer *optimizer);
 
 #endif

@@ -18,3 +18,13 @@ intact_status intact__each_option(intact_context *context, const char *list, int
   }
   return INTACT_OK;
 }
+
+bool intact__option_listed(const char *list, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = list; *at;) {
+    const size_t n = strcspn(at, ",");
+    if (strcspn(at, "=,") == length && strncmp(at, name, length) == 0) return true;
+    at += n + (at[n] == ',');
+  }
+  return false;
+}

@@ -8,5 +8,7 @@
 /* Calls set(context, target, name, value) for every option of the list; the value of a bare name is "". Stops at a failure. */
 typedef intact_status (*intact_set_option_fn)(intact_context *context, void *target, const char *name, const char *value);
 intact_status intact__each_option(intact_context *context, const char *list, intact_set_option_fn set, void *target);
+/* Whether an option of that name is in the list. */
+bool intact__option_listed(const char *list, const char *name);
 
 #endif

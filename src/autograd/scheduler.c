@@ -9,7 +9,6 @@
 
 #include "autograd/option_list.h"
 #include "autograd/optimizer.h"
-#include "base/text.h"
 #include "tensor/tensor.h"
 
 enum { MAX_CHILDREN = 8 };
@@ -127,6 +126,28 @@ intact_status intact_scheduler_set_option(intact_context *context, intact_schedu
   return INTACT_OK;
 }
 
+int64_t intact__scheduler_step_count(const intact_scheduler *s) { return s->step; }
+
+void intact__scheduler_text(const intact_scheduler *s, intact_text *text) {
+  intact__text_add(text, "schedule = %s\n", s->row->name);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const void *at = (const char *)&s->options + fields[i].offset;
+    if (!intact__option_listed(s->row->options, fields[i].name)) continue;
+    intact__text_add(text, "%s = ", fields[i].name);
+    if (fields[i].kind == NUMBER) intact__text_add_double(text, *(const double *)at);
+    else if (fields[i].kind == INTEGER) intact__text_add(text, "%lld", (long long)*(const int64_t *)at);
+    else if (fields[i].kind == TEXT) intact__text_add(text, "%s", *(const char *const *)at ? *(const char *const *)at : "");
+    else intact__text_add(text, "%d", *(const bool *)at);
+    intact__text_add(text, "\n");
+  }
+  for (int i = 0; i < s->options.n_milestones; i++) intact__text_add(text, "milestone = %lld\n", (long long)s->options.milestones[i]);
+}
+
+bool intact_scheduler_has_option(const char *name, const char *option) {
+  const intact_scheduler_row *row = intact__find_scheduler(name);
+  return row && intact__option_listed(row->options, option);
+}
+
 static intact_status set_option(intact_context *context, void *options, const char *name, const char *value) {
   if (strcmp(name, "mode") == 0) { /* text that is kept: not the list's copy */
     static const char *const modes[] = {"min", "max", "triangular", "triangular2", "exp_range"};
@@ -147,13 +168,32 @@ intact_status intact_scheduler_default_options(intact_context *context, const ch
 }
 
 /* ---- stepping ---- */
-static void apply(intact_scheduler *s) {
+/* The rates of s->step; checked before anything changes. */
+static intact_status apply(intact_scheduler *s) {
+  for (int g = 0; g < s->n_groups; g++) {
+    const intact_schedule_point point = s->row->at(&s->options, s->start[g], s->step);
+    if (!(point.lr >= 0) || isinf(point.lr)) {
+      INTACT_FAIL(s->context, OUT_OF_RANGE, "", "%s: the learning rate of step %lld is %g (it began as %g); rates are finite and not below 0: "
+                  "change the schedule's options",
+                  s->row->name, (long long)s->step, isnan(point.lr) ? fabs(point.lr) : point.lr, s->start[g]);
+    }
+  }
   for (int g = 0; g < s->n_groups; g++) {
     const intact_schedule_point point = s->row->at(&s->options, s->start[g], s->step);
     double *momentum = intact__optimizer_momentum(s->optimizer, g);
     intact_optimizer_group_options(s->optimizer, g)->lr = point.lr;
     if (momentum && !isnan(point.momentum)) *momentum = point.momentum;
   }
+  return INTACT_OK;
+}
+
+/* The first option that is no finite number; NULL: none. */
+static const char *not_finite(const intact_scheduler_options *options) {
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const void *at = (const char *)options + fields[i].offset;
+    if (fields[i].kind == NUMBER && !isfinite(*(const double *)at)) return fields[i].name;
+  }
+  return NULL;
 }
 
 static intact_status check(intact_optimizer *optimizer, const intact_scheduler_row *row, const intact_scheduler_options *options) {
@@ -161,6 +201,7 @@ static intact_status check(intact_optimizer *optimizer, const intact_scheduler_r
   const char *wrong = row->check ? row->check(options) : NULL;
   if (!wrong && options->n_children > MAX_CHILDREN) wrong = "at most 8 children";
   if (wrong) INTACT_FAIL(context, OUT_OF_RANGE, "", "%s: %s", row->name, wrong);
+  if (not_finite(options)) INTACT_FAIL(context, OUT_OF_RANGE, "", "%s: %s is infinite or NaN; give a number", row->name, not_finite(options));
   if (intact_optimizer_group_count(optimizer) == 0) {
     INTACT_FAIL(context, WRONG_USE, "", "%s: the optimizer has no parameters yet; add its groups first", row->name);
   }
@@ -195,7 +236,11 @@ intact_status intact_scheduler_create(intact_optimizer *optimizer, const char *n
   s->n_groups = n;
   for (int g = 0; g < n; g++) s->start[g] = intact_optimizer_group_options(optimizer, g)->lr;
   s->best = options->mode && strcmp(options->mode, "max") == 0 ? -INFINITY : INFINITY;
-  if (row->at) apply(s);
+  const intact_status status = row->at ? apply(s) : INTACT_OK;
+  if (status != INTACT_OK) {
+    intact__free(context, s);
+    return status;
+  }
   *scheduler = s;
   return INTACT_OK;
 }
@@ -239,10 +284,11 @@ intact_status intact_scheduler_step(intact_scheduler *s, double metric) {
   }
   s->step++;
   if (s->row->at) {
-    apply(s);
-  } else {
-    step_plateau(s, metric);
+    const intact_status status = apply(s);
+    if (status != INTACT_OK) s->step--;
+    return status;
   }
+  step_plateau(s, metric);
   return INTACT_OK;
 }
 
@@ -273,11 +319,15 @@ intact_status intact_scheduler_load(intact_scheduler *s, const char *prefix, con
                 s->row->name, name);
   }
   const double *in = intact_tensor_data(tensor);
+  const double most = 9007199254740992.0; /* whole numbers up to here are exact */
+  bool good = true;
+  for (int i = 0; i < SAVED; i++) good = good && (i == 1 ? !isnan(in[i]) : in[i] >= 0 && in[i] < most && in[i] == floor(in[i]));
+  for (int g = 0; g < s->n_groups; g++) good = good && isfinite(in[SAVED + g]);
+  if (!good) INTACT_FAIL(s->context, INVALID_VALUE, name, "state of %s: tensor '%s' holds what no schedule says; the file is damaged", s->row->name, name);
   s->step = (int64_t)in[0];
   s->best = in[1];
   s->bad = (int64_t)in[2];
   s->cooling = (int64_t)in[3];
   for (int g = 0; g < s->n_groups; g++) s->start[g] = in[SAVED + g];
-  if (s->row->at) apply(s);
-  return INTACT_OK;
+  return s->row->at ? apply(s) : INTACT_OK;
 }

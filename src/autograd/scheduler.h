@@ -3,7 +3,7 @@
 #ifndef INTACT_AUTOGRAD_SCHEDULER_H
 #define INTACT_AUTOGRAD_SCHEDULER_H
 
-#include "base/context.h"
+#include "base/text.h"
 #include "intact/optim.h"
 
 typedef struct intact_schedule_point {
@@ -27,5 +27,8 @@ typedef struct intact_scheduler_row {
 extern const intact_scheduler_row *const intact__schedulers[];
 extern const int intact__n_schedulers;
 const intact_scheduler_row *intact__find_scheduler(const char *name); /* any case; NULL: none */
+int64_t intact__scheduler_step_count(const intact_scheduler *scheduler);
+/* Lines "name = value": the schedule, and its options as they are now that nothing is left open. */
+void intact__scheduler_text(const intact_scheduler *scheduler, intact_text *text);
 
 #endif

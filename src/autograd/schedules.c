@@ -146,6 +146,12 @@ const intact_scheduler_row intact__scheduler_lambda = {
     .at = at_lambda,
 };
 
+/* Of the two schedules that move the momentum. */
+static const char *wrong_momentum(const options *o) {
+  const bool good = o->base_momentum >= 0 && o->base_momentum < 1 && o->max_momentum >= 0 && o->max_momentum < 1;
+  return good || !o->cycle_momentum ? NULL : "base_momentum and max_momentum are at least 0 and below 1";
+}
+
 /* Up to max_lr, down again, and on to nearly nothing; the momentum the other way round. */
 static point at_one_cycle(const options *o, double start, int64_t step) {
   const double top = o->max_lr > 0 ? o->max_lr : start, low = top / o->div_factor, lowest = low / o->final_div_factor, last = (double)o->total_steps - 1;
@@ -158,7 +164,8 @@ static point at_one_cycle(const options *o, double start, int64_t step) {
   const int n = o->three_phase ? 3 : 2;
   int i = 0;
   while (i < n - 1 && (double)step > phases[i].end) i++;
-  const double begin = i ? phases[i - 1].end : 0, done = ((double)step - begin) / (phases[i].end - begin);
+  const double begin = i ? phases[i - 1].end : 0, length = phases[i].end - begin;
+  const double done = length > 0 ? ((double)step - begin) / length : 1; /* a phase of one step is at its end */
   const double left = o->linear ? 1 - done : (1 + cos(PI * done)) / 2; /* share of the phase's start value */
   const struct phase *p = &phases[i];
   return (point){p->lr[1] + (p->lr[0] - p->lr[1]) * left,
@@ -168,6 +175,7 @@ static const char *check_one_cycle(const options *o) {
   if (!(o->max_lr >= 0)) return "max_lr is above 0, or 0 for the learning rate that each group starts with";
   if (o->total_steps < 1) return "total_steps is at least 1";
   if (!(o->pct_start >= 0 && o->pct_start <= 1)) return "pct_start is between 0 and 1";
+  if (wrong_momentum(o)) return wrong_momentum(o);
   return o->div_factor > 0 && o->final_div_factor > 0 ? NULL : "div_factor and final_div_factor are above 0";
 }
 const intact_scheduler_row intact__scheduler_one_cycle = {
@@ -191,7 +199,8 @@ static point at_cyclic(const options *o, double start, int64_t step) {
 }
 static const char *check_cyclic(const options *o) {
   if (o->step_size_up < 1 || o->step_size_down < 0) return "step_size_up is at least 1 and step_size_down not below 0";
-  if (!(o->base_lr > 0) || !(o->max_lr >= o->base_lr)) return "base_lr is above 0 and max_lr not below it";
+  if (!(o->base_lr > 0) || !(o->max_lr >= o->base_lr)) return "base_lr is above 0 and max_lr not below it; give both";
+  if (wrong_momentum(o)) return wrong_momentum(o);
   if (strcmp(o->mode, "triangular") == 0 || strcmp(o->mode, "triangular2") == 0 || strcmp(o->mode, "exp_range") == 0) return NULL;
   return "mode is triangular, triangular2 or exp_range";
 }

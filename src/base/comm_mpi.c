@@ -19,6 +19,8 @@ static intact_status gather(intact_context *context, void *user, const void *min
   (void)user;
   if (bytes > INT_MAX) INTACT_FAIL(context, OVERFLOW, "", "%zu bytes in one message between processes", bytes);
   const int code = MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+  if (code == MPI_ERR_TRUNCATE)
+    INTACT_FAIL(context, WRONG_USE, "", "the processes send each other different amounts of numbers; all need the same data, options and build");
   if (code != MPI_SUCCESS) INTACT_FAIL(context, IO, "", "the processes can't reach each other any more (MPI error %d)", code);
   return INTACT_OK;
 }

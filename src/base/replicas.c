@@ -188,10 +188,12 @@ intact_status intact__replicas_run(intact_replicas *r, intact_replica_fn fn, voi
 
 static intact_status make_replica(intact_replicas *r, int index, int threads) {
   replica *own = &r->replicas[index];
-  *own = (replica){.all = r, .context = r->context, .index = index};
+  *own = (replica){.all = r, .context = index > 0 ? NULL : r->context, .index = index}; /* NULL: nothing to destroy yet */
   if (index > 0) INTACT_TRY(intact__context_like(r->context, threads, &own->context));
   intact_comm *comm;
-  INTACT_TRY(intact__comm_of(own->context, &comm));
+  const intact_status status = intact__comm_of(own->context, &comm);
+  if (status != INTACT_OK && index > 0) intact__error_copy(r->context, own->context);
+  if (status != INTACT_OK) return status;
   *comm = (intact_comm){.rank = r->outer.rank + r->outer.size * index, .size = r->outer.size * r->n, .gather = wait_for_all, .user = own};
   return INTACT_OK;
 }

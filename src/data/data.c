@@ -47,6 +47,7 @@ static intact_status set_up(intact_data *data, const char *path, const intact_gr
   }
   INTACT_TRY(intact__samples_open(data));
   INTACT_TRY(intact__normalise_check(data));
+  data->all = data->count;
   if (options && options->samples > 0 && options->samples < data->count) data->count = options->samples;
   return INTACT_OK;
 }
@@ -207,4 +208,17 @@ intact_status intact_labels_read(intact_context *context, const char *path, inta
 done:
   intact_tensor_set_destroy(set);
   return status;
+}
+
+intact_status intact_data_labels(intact_data *data, const char *path, intact_tensor **labels) {
+  intact_tensor *read;
+  INTACT_TRY(intact_labels_read(data->context, path, &read));
+  const int64_t n = read->count;
+  if (n == data->all || n == data->count) {
+    *labels = read;
+    return INTACT_OK;
+  }
+  intact_tensor_destroy(read);
+  INTACT_FAIL(data->context, SIZE_MISMATCH, path, "'%s' holds %" PRId64 " labels, '%s' %" PRId64 " samples; give the labels of these samples%s",
+              path, n, data->path, data->all, n < data->all ? ", or use fewer of them: --samples" : "");
 }

@@ -33,6 +33,7 @@ struct intact_data {
   intact_data_part *parts;
   size_t n_parts, parts_capacity;
   int64_t count;  /* samples that are used */
+  int64_t all;    /* samples in the files */
   size_t current; /* part whose tensors are open; SIZE_MAX: none */
   intact_tensor_set *tensors;
   bool channels_last; /* pictures: the input is H, W, C */

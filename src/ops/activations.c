@@ -171,13 +171,13 @@ INTACT_FLOAT_LOOPS(1, hardshrink, v >= -P(0) && v <= P(0) ? 0 : v)
 INTACT_GRAD_1(hardshrink, v >= -P(0) && v <= P(0) ? 0 : d)
 WITH_ATTRS(hardshrink, "y = 0 where |x| <= lambd, else x.", (INTACT_A_FLOAT("lambd", 0.5)), INTACT_ATEN("hardshrink"))
 
-INTACT_FLOAT_LOOPS(1, softshrink, v > P(0) ? v - P(1) : v < -P(0) ? v + P(1) : 0 * v)
+#define SHIFT (p[1] != p[1] ? P(0) : P(1))
+INTACT_FLOAT_LOOPS(1, softshrink, v > P(0) ? v - SHIFT : v < -P(0) ? v + SHIFT : v != v ? v : 0)
 INTACT_GRAD_1(softshrink, v >= -P(0) && v <= P(0) ? 0 : d)
-WITH_ATTRS(softshrink, "y = x moved by bias towards 0 where |x| > lambd, else 0.",
-           (INTACT_A_FLOAT("lambd", 0.5), INTACT_A_FLOAT("bias", 0.0)),
-           /* shrink_bias: bias = lambd */
-           INTACT_ATEN_AS("softshrink", "lambd=lambd", "shrink_bias"),
-           INTACT_ONNX_AS("Shrink", "lambd=lambd,bias=bias", NULL))
+WITH_ATTRS(softshrink, "y = x moved by bias (lambd when absent) towards 0 where |x| > lambd, else 0.",
+           (INTACT_A_FLOAT("lambd", 0.5), INTACT_A_FLOAT_OR_NONE("bias")), INTACT_ATEN("softshrink"),
+           /* shrink_default: bias' default is 0 */
+           INTACT_ONNX_AS("Shrink", "lambd=lambd,bias=bias", "shrink_default"))
 
 #define UNIT_CUT(x) ((x) < 0 ? 0 : (x) > 1 ? 1 : (x))
 INTACT_FLOAT_LOOPS(1, hardsigmoid, UNIT_CUT(v *P(0) + P(1)))

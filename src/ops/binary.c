@@ -216,9 +216,15 @@ static int64_t integer_power(int64_t base, int64_t exponent) {
   return (int64_t)result;
 }
 
-INTACT_FLOAT_LOOPS(2, pow, w == 2 ? v * v : w == (T)0.5 ? sqrt(v) : pow(v, w))
+/* PyTorch's way of the common exponents; of the two roots where the exponent is the attribute. */
+#define RAISED(v, w)                                \
+  ((w) == 2                             ? (v) * (v) \
+   : (w) == (T)0.5 && p[0] == p[0]      ? sqrt(v)   \
+   : (w) == (T)-0.5 && p[0] == p[0]     ? 1 / sqrt(v) \
+                                        : pow(v, w))
+INTACT_FLOAT_LOOPS(2, pow, RAISED(v, w))
 INTACT_INT_LOOP(2, pow, integer_power(v, w))
-INTACT_GRAD_2(pow, w == 0 ? 0 : d * (w * pow(v, w - 1)), v == 0 && w >= 0 ? 0 : d * (r * log(v)))
+INTACT_GRAD_2(pow, w == 0 ? 0 : d * (w * RAISED(v, w - 1)), v == 0 && w >= 0 ? 0 : d * (r * log(v)))
 INTACT_ELEMENTWISE_WITH_GRAD(pow, 2, .s64 = pow_s64, .scalar = "exponent")
 const intact_op intact_op_pow = {
     .name = "pow",
@@ -237,7 +243,7 @@ const intact_op intact_op_pow = {
 };
 
 INTACT_FLOAT_LOOPS(2, atan2, atan2(v, w))
-INTACT_GRAD_2(atan2, v == 0 && w == 0 ? 0 : d * (w / (v * v + w * w)), v == 0 && w == 0 ? 0 : d * (-v / (v * v + w * w)))
+INTACT_GRAD_2(atan2, v * v + w * w == 0 ? 0 : d * (w / (v * v + w * w)), v * v + w * w == 0 ? 0 : d * (-v / (v * v + w * w)))
 INTACT_ELEMENTWISE_WITH_GRAD(atan2, 2)
 const intact_op intact_op_atan2 = {
     .name = "atan2",

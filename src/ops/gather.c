@@ -212,8 +212,7 @@ const intact_op intact_op_scatter = {
     .quant = {.result = INTACT_RESULT_OWN},
     .aliases = INTACT_ALIASES(INTACT_ATEN("scatter"), INTACT_ATEN("scatter.src"), INTACT_ATEN("scatter.value"),
                               INTACT_ATEN("scatter.reduce"), INTACT_ATEN("scatter.value_reduce"),
-                              /* scatter_sum: reduce = add */
-                              INTACT_ATEN_AS("scatter_add", "dim=dim", "scatter_sum"),
+                              INTACT_ATEN_AS("scatter_add", "dim=dim,=reduce:add", NULL),
                               INTACT_ONNX_AS("ScatterElements", "axis=dim,reduction=reduce", NULL),
                               INTACT_ONNX_AS("Scatter", "axis=dim", NULL)),
 };

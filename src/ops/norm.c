@@ -183,9 +183,9 @@ static void chosen_statistics(const intact_node *node, const sets *s, const inta
   statistics(s, set, intact__f32(operands[0]), mean, var);
 }
 
-/* running = (1 - momentum) running + momentum * statistic; the variance is the unbiased one. */
+/* running = (1 - momentum) running + momentum * statistic; the variance is the unbiased one. No elements: they stay. */
 static void update_running(const intact_call *call, const sets *s, intact_tensor **results) {
-  bool training = intact__attr_int(call->node, "training") != 0;
+  bool training = intact__attr_int(call->node, "training") != 0 && s->blocks * s->length > 0;
   double momentum = intact__attr_float(call->node, "momentum"), n = (double)(s->blocks * s->length);
   for (int64_t set = 0; set < s->count; set++) {
     double mean, var;

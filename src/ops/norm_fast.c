@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fast forms of layer_norm and softmax. */
+#include <float.h>
 #include <string.h>
 
 #include "kernels/float/float_kernels.h"
 #include "ops/fast.h"
 #include "ops/layer.h"
+#include "ops/wide.h"
 
 intact_status intact__layer_norm_fast(const intact_call *call) {
   intact_tensor *y;
@@ -22,13 +24,20 @@ intact_status intact__layer_norm_fast(const intact_call *call) {
   return done ? INTACT_OK : call->node->op->eval_f32(call);
 }
 
+/* oneDNN makes zeros of what stands beside an infinity or NaN. */
+INTACT_WIDE static bool ordinary(const float *x, int64_t n) {
+  int odd = 0;
+  for (int64_t i = 0; i < n; i++) odd |= !(x[i] <= FLT_MAX);
+  return odd == 0;
+}
+
 intact_status intact__softmax_fast(const intact_call *call) {
   intact_tensor *y;
   bool done = false;
   INTACT_TRY(intact__call_begin(call, &y));
   const intact_tensor *x = call->operands[0];
   int64_t axis = intact__attr_int(call->node, "dim");
-  if (x->count > 0 && x->rank > 0 && (axis == -1 || axis == x->rank - 1)) {
+  if (x->count > 0 && x->rank > 0 && ordinary(intact__f32(x), x->count) && (axis == -1 || axis == x->rank - 1)) {
     int64_t length = x->dims[x->rank - 1];
     INTACT_TRY(intact__float_softmax(call->context, x->count / length, length, intact__f32(x), intact__f32(y), &done));
   }

@@ -51,15 +51,17 @@ static intact_status padded_length(intact_context *context, const intact_node *n
   if (mode == PAD_REFLECT && most >= n && most > 0) {
     return refuse_pad(context, node, rank, dims, "a reflecting padding must be shorter than its axis");
   }
-  if (mode == PAD_CIRCULAR && most > n)
-    return refuse_pad(context, node, rank, dims, "a circular padding must not exceed its axis");
+  if (mode == PAD_CIRCULAR && most > n + (before < 0 ? before : 0) + (behind < 0 ? behind : 0))
+    return refuse_pad(context, node, rank, dims, "a circular padding must not exceed what is left of its axis");
   if (mode == PAD_REPLICATE && n == 0 && *length > 0)
     return refuse_pad(context, node, rank, dims, "there is nothing to replicate");
   return INTACT_OK;
 }
 
 /* Place that result place i (counted from the axis' own start) reads. */
-static int64_t pad_source(pad_mode mode, int64_t i, int64_t n) {
+static int64_t pad_source(pad_mode mode, int64_t i, int64_t n, int64_t before, int64_t behind) {
+  const int64_t first = before < 0 ? -before : 0, end = behind < 0 ? n + behind : n; /* what is left when ends are cut off */
+  if (mode == PAD_CIRCULAR && i >= end) return i - (end - first);
   if (i >= 0 && i < n) return i;
   switch (mode) {
     case PAD_REFLECT:
@@ -67,7 +69,7 @@ static int64_t pad_source(pad_mode mode, int64_t i, int64_t n) {
     case PAD_REPLICATE:
       return i < 0 ? 0 : n - 1;
     case PAD_CIRCULAR:
-      return i < 0 ? i + n : i - n;
+      return i + (end - first);
     case PAD_CONSTANT:
       break;
   }
@@ -217,7 +219,7 @@ static intact_status pad_maps(const intact_call *call, pad_mode mode, const char
   }
   INTACT_TRY(make_maps(call->context, maps));
   for (int k = 0; k < x->rank; k++) {
-    for (int64_t i = 0; i < maps->out[k]; i++) maps->map[k][i] = pad_source(mode, i - before[k], maps->in[k]);
+    for (int64_t i = 0; i < maps->out[k]; i++) maps->map[k][i] = pad_source(mode, i - before[k], maps->in[k], before[k], behind[k]);
   }
   return INTACT_OK;
 }

@@ -237,11 +237,12 @@ static double var_real(const double *v, int64_t n, const double *p) {
   return mean_square(v, n, p[1], &mean);
 }
 
+/* As PyTorch's: by the count minus correction also where that is negative. */
 static void var_d(const double *v, int64_t n, double r, double d, double *dv, const double *p) {
   double mean, divisor = (double)n - p[1];
   (void)r;
   (void)mean_square(v, n, p[1], &mean);
-  for (int64_t i = 0; i < n; i++) dv[i] = d * 2 * (v[i] - mean) / (divisor > 0 ? divisor : 0);
+  for (int64_t i = 0; i < n; i++) dv[i] = 2 / divisor * d * (v[i] - mean);
 }
 
 static double std_real(const double *v, int64_t n, const double *p) {

@@ -23,19 +23,25 @@ static int find_word(const char *text, const char *const *words, int n) {
   return -1;
 }
 
-/* upsample_<mode><rank>d[_aa] */
-static intact_resize_rule upsample_rule(const intact_node *node) {
+/* upsample_<mode><rank>d[_aa]. PyTorch keeps whole steps in the linear rows and in nearest2d; in the antialiased rows not in the
+   gradient, in nearest1d and nearest3d there alone; never on stored integers. */
+static intact_resize_rule upsample_rule(const intact_node *node, bool for_gradient) {
   const char *name = node->op->name;
   intact_resize_rule rule = {.mode = INTACT_RESIZE_LINEAR, .place = INTACT_PLACE_HALF_PIXEL_CLAMPED, .cubic_a = -0.75};
   rule.antialias = strstr(name, "_aa") != NULL;
   if (strstr(name, "nearest") != NULL) {
     rule.mode = INTACT_RESIZE_NEAREST;
     rule.nearest = strstr(name, "exact") != NULL ? INTACT_NEAREST_EXACT32 : INTACT_NEAREST_FLOOR32;
+    rule.whole_steps = rule.nearest == INTACT_NEAREST_FLOOR32 && node->operands[0]->qparams == NULL &&
+                       (for_gradient || strstr(name, "2d") != NULL);
   } else if (strstr(name, "cubic") != NULL) {
     rule.mode = INTACT_RESIZE_CUBIC;
     rule.place = INTACT_PLACE_HALF_PIXEL;
+  } else {
+    rule.whole_steps = true;
   }
   if (rule.antialias) {
+    rule.whole_steps = !for_gradient;
     rule.place = INTACT_PLACE_HALF_PIXEL;
     rule.cubic_a = -0.5;
     rule.exclude_outside = true;
@@ -183,9 +189,9 @@ static void resizing_free(intact_context *context, resizing *r) {
 }
 
 static intact_status resizing_make(intact_context *context, const intact_node *node, const intact_tensor *x,
-                                   const intact_tensor *y, resizing *r) {
+                                   const intact_tensor *y, bool for_gradient, resizing *r) {
   int n = axes_of(node);
-  intact_resize_rule rule = upsample_rule(node), plain = {.mode = INTACT_RESIZE_NEAREST, .nearest = INTACT_NEAREST_FLOOR};
+  intact_resize_rule rule = upsample_rule(node, for_gradient), plain = {.mode = INTACT_RESIZE_NEAREST, .nearest = INTACT_NEAREST_FLOOR};
   if (is_general(node)) resize_rule(node, &rule);
   *r = (resizing){.planes = intact__known_product(x->dims, 0, x->rank - n)};
   for (int a = 0; a < 3; a++) {
@@ -224,7 +230,7 @@ static intact_status eval_resize(const intact_call *call) {
   intact_tensor *y;
   resizing r;
   INTACT_TRY(intact__call_begin(call, &y));
-  INTACT_TRY(resizing_make(call->context, call->node, call->operands[0], y, &r));
+  INTACT_TRY(resizing_make(call->context, call->node, call->operands[0], y, false, &r));
   int64_t in = product(&r, 0), out = product(&r, 1), taps = product(&r, 2);
   for (int64_t p = 0; p < r.planes; p++) {
     const float *x = intact__operand_f32(call, 0) + p * in;
@@ -250,7 +256,7 @@ static intact_status grad_resize(intact_grad *grad) {
   intact_tensor *d;
   resizing r;
   INTACT_TRY(intact__grad_operand(grad, 0, &d));
-  INTACT_TRY(resizing_make(grad->context, grad->node, grad->operands[0], grad->d_results[0], &r));
+  INTACT_TRY(resizing_make(grad->context, grad->node, grad->operands[0], grad->d_results[0], true, &r));
   int64_t in = product(&r, 0), out = product(&r, 1), taps = product(&r, 2);
   double *sums = intact__alloc(grad->context, (size_t)in, sizeof(double));
   for (int64_t p = 0; p < r.planes && sums != NULL; p++) {

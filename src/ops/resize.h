@@ -31,6 +31,7 @@ typedef struct intact_resize_rule {
   intact_resize_place place;
   intact_resize_nearest nearest;
   bool antialias, exclude_outside;
+  bool whole_steps; /* PyTorch: an axis that keeps its size is copied, nearest doubles one exactly, whatever the scale says */
   double cubic_a; /* -0.75; antialiased -0.5 */
 } intact_resize_rule;
 

@@ -38,6 +38,7 @@ static int64_t nearest_of(const intact_resize_rule *rule, int64_t in, int64_t ou
   float step = scale > 0 ? (float)(1 / scale) : (float)in / (float)out;
   switch (rule->nearest) {
     case INTACT_NEAREST_FLOOR32:
+      if (rule->whole_steps && out == 2 * in) return o / 2;
       return clamp_index(floorf((float)o * step), in);
     case INTACT_NEAREST_EXACT32:
       return clamp_index(floorf(((float)o + 0.5f) * step), in);
@@ -107,6 +108,7 @@ static void fill_antialiased(const intact_resize_rule *rule, const intact_resize
 
 intact_status intact__resize_axis_make(intact_context *context, const intact_resize_rule *rule, int64_t in, int64_t out,
                                        double scale, intact_resize_axis *axis) {
+  if (rule->whole_steps && in == out) scale = 0;
   double step = step_of(rule, in, out, scale);
   int64_t width = rule->mode == INTACT_RESIZE_CUBIC ? 2 : 1;
   axis->in = in;

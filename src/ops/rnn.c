@@ -20,9 +20,11 @@ static void read_attributes(const intact_node *node, intact_rnn *rnn) {
   rnn->layers = intact__attr_int(node, "num_layers");
   rnn->directions = intact__attr_int(node, "bidirectional") != 0 ? 2 : 1;
   rnn->batch_first = intact__attr_int(node, "batch_first") != 0;
-  rnn->biases = intact__attr_int(node, "has_biases") != 0;
   rnn->reset_after = rnn->kind != INTACT_RNN_GRU || intact__attr_int(node, "reset_after") != 0;
   rnn->first_param = rnn->kind == INTACT_RNN_LSTM ? 3 : 2;
+  /* Two tensors for each layer and direction are the weights alone. */
+  rnn->biases = intact__attr_int(node, "has_biases") != 0 &&
+                node->n_operands - rnn->first_param != 2 * rnn->layers * rnn->directions;
 }
 
 int intact__rnn_param(const intact_rnn *rnn, int64_t layer, int64_t direction, int which) {

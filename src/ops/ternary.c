@@ -273,7 +273,7 @@ static const intact_elementwise slope_def = {.n = 2, .f32 = slope_f32, .f64 = sl
 /* The slope's shape seen from x: a vector lies along axis 1, anything else broadcasts from the right. */
 static int slope_dims(int rank, int w_rank, const int64_t *w_dims, int64_t *dims) {
   bool along = w_rank == 1 && w_dims[0] != 1 && rank >= 2;
-  int n = along ? rank - 1 : w_rank;
+  int n = along ? rank - 1 : rank == 0 && w_rank == 1 && w_dims[0] == 1 ? 0 : w_rank;
   for (int k = 0; k < n; k++) dims[k] = along ? (k == 0 ? w_dims[0] : 1) : w_dims[k];
   return n;
 }

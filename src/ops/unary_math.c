@@ -31,7 +31,7 @@ SIMPLE(log, "y = natural logarithm of x.", log(v), d / v, INTACT_ATEN("log"), IN
 SIMPLE(log10, "y = logarithm of x to base 10.", log10(v), d / (v * (T)2.302585092994046), INTACT_ATEN("log10"))
 SIMPLE(log1p, "y = natural logarithm of 1 + x.", log1p(v), d / (v + 1), INTACT_ATEN("log1p"))
 SIMPLE(log2, "y = logarithm of x to base 2.", log2(v), d / (v * (T)0.6931471805599453), INTACT_ATEN("log2"))
-SIMPLE(reciprocal, "y = 1 / x.", 1 / v, -d *r *r, INTACT_ATEN("reciprocal"), INTACT_ONNX("Reciprocal"))
+SIMPLE(reciprocal, "y = 1 / x.", 1 / v, -d *(r * r), INTACT_ATEN("reciprocal"), INTACT_ONNX("Reciprocal"))
 SIMPLE(rsqrt, "y = 1 / square root of x.", 1 / sqrt(v), (T)-0.5 * d * r * r * r, INTACT_ATEN("rsqrt"))
 SIMPLE(sin, "y = sine of x.", sin(v), d *cos(v), INTACT_ATEN("sin"), INTACT_ONNX("Sin"), INTACT_OPENVINO("Sin"))
 SIMPLE(sinh, "y = hyperbolic sine of x.", sinh(v), d *cosh(v), INTACT_ATEN("sinh"), INTACT_ONNX("Sinh"),
@@ -55,18 +55,15 @@ WITH_INTEGERS(abs, "y = |x|; gradient 0 at 0.", fabs(v),
               INTACT_ATEN("abs"), INTACT_ONNX("Abs"), INTACT_OPENVINO("Abs"))
 WITH_INTEGERS(neg, "y = -x.", -v, (T)(0 - (uint64_t)v), -d, INTACT_ATEN("neg"), INTACT_ONNX("Neg"),
               INTACT_OPENVINO("Negative"))
-WITH_INTEGERS(square, "y = x * x.", v *v, (T)((uint64_t)v *(uint64_t)v), 2 * d * v, INTACT_ATEN("square"))
+WITH_INTEGERS(square, "y = x * x.", v *v, (T)((uint64_t)v *(uint64_t)v), d *(2 * v), INTACT_ATEN("square"))
 WITH_INTEGERS(ceil, "y = the smallest integer not below x; gradient 0.", ceil(v), v, 0, INTACT_ATEN("ceil"),
               INTACT_ONNX("Ceil"), INTACT_OPENVINO("Ceiling"))
 WITH_INTEGERS(floor, "y = the largest integer not above x; gradient 0.", floor(v), v, 0, INTACT_ATEN("floor"),
               INTACT_ONNX("Floor"), INTACT_OPENVINO("Floor"))
 WITH_INTEGERS(round, "y = x rounded to the nearest integer, half to even; gradient 0.", nearbyint(v), v, 0,
               INTACT_ATEN("round"), INTACT_ONNX("Round"), INTACT_OPENVINO_AS("Round", "mode=", "round_mode"))
-WITH_INTEGERS(sign, "y = -1, 0 or 1, the sign of x; NaN stays NaN; gradient 0.",
-              v > 0    ? 1
-              : v < 0  ? -1
-              : v == 0 ? 0
-                       : v,
+WITH_INTEGERS(sign, "y = -1, 0 or 1, the sign of x; 0 for NaN; gradient 0.",
+              (v > 0) - (v < 0),
               (v > 0) - (v < 0), 0, INTACT_ATEN("sign"), INTACT_ATEN("sgn"), INTACT_ONNX("Sign"), INTACT_OPENVINO("Sign"))
 WITH_INTEGERS(trunc, "y = x without its fraction; gradient 0.", trunc(v), v, 0, INTACT_ATEN("trunc"), INTACT_ATEN("fix"))
 

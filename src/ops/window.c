@@ -106,7 +106,8 @@ static intact_status output_size(intact_infer *infer, bool ceil_mode, intact_win
     return INTACT_OK;
   }
   int64_t room = w->in[a] + w->before[a] + w->after[a] - reach;
-  if (room < 0) {
+  /* Rounded up, one window that starts inside is left even where it reaches beyond the end. */
+  if (room < 0 && !(ceil_mode && room + w->stride[a] > 0)) {
     INTACT_FAIL(
         infer->context, SIZE_MISMATCH, infer->node->name,
         "%s: spatial axis %d has %lld elements and padding %lld and %lld, but the window reaches over %lld; the window "

@@ -2,6 +2,8 @@
 /* Batch norms that are folded while they are trained. */
 #include "quant/batch_norm_fold.h"
 
+#include <assert.h>
+
 #include "ops/ops.h"
 
 enum { WEIGHT, GAMMA, BETA, MEAN, VAR, LAYER_BIAS };
@@ -165,15 +167,17 @@ static intact_status folded_weight(const intact_node *fold, intact_tensor **weig
 
 /* The folded bias: what the norm gives for x = 0 with its running statistics. */
 static intact_status folded_bias(const intact_node *norm, intact_tensor **bias) {
-  const intact_tensor *operands[6] = {NULL};
-  intact_tensor *zeros, *results[3] = {NULL};
+  enum { OPERANDS = 6, RESULTS = 5 }; /* in training a norm has all of its row's: the batch's statistics, too */
+  const intact_tensor *operands[OPERANDS] = {NULL};
+  intact_tensor *zeros, *results[RESULTS] = {NULL};
   const int64_t n = norm->operands[VAR]->constant->count, dims[2] = {1, n};
   for (int i = 1; i < norm->n_operands; i++) operands[i] = norm->operands[i] ? norm->operands[i]->constant : NULL;
   INTACT_TRY(intact_tensor_create(norm->graph->context, INTACT_F32, 2, dims, &zeros));
   operands[0] = zeros;
+  assert(norm->n_operands <= OPERANDS && norm->n_results <= RESULTS);
   intact_status status = intact__eval_node(norm, operands, true, results);
   if (status == INTACT_OK) status = intact_tensor_share(results[0], 1, &n, bias);
-  for (int i = 0; i < 3; i++) intact_tensor_destroy(results[i]);
+  for (int i = 0; i < RESULTS; i++) intact_tensor_destroy(results[i]);
   intact_tensor_destroy(zeros);
   return status;
 }

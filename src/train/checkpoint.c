@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training in a file: all that the next step depends on, as named tensors. Written beside and renamed, so that there is always a
    whole one. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "autograd/scheduler.h"
 #include "graph/fake_quantizer.h"
 #include "train/trainer.h"
 
-enum { EPOCH_COLUMNS = 6, PLACE = 5, SETTING = 4 };
+enum { EPOCH_COLUMNS = 6, PLACE = 5, SETTING = 4, PATH_BYTES = 4400 /* a system's paths have at most 4096 */ };
 
 static const char *path_of(const intact_trainer *t, char *buffer, size_t size) {
   snprintf(buffer, size, "%s/checkpoint.safetensors", t->options->checkpoint);
@@ -56,12 +58,22 @@ intact_status intact__checkpoint_network(const intact_trainer *t, intact_tensor_
   return INTACT_OK;
 }
 
+static intact_status save_settings(const intact_trainer *t, intact_tensor_set *set) {
+  char *text;
+  INTACT_TRY(intact__train_settings(t, &text));
+  const int64_t length = (int64_t)strlen(text) + 1;
+  const intact_status status = add(set, t->context, "training.options", INTACT_U8, 1, &length, text);
+  intact__free(t->context, text);
+  return status;
+}
+
 static intact_status save_place(const intact_trainer *t, intact_tensor_set *set) {
   const int64_t place[PLACE] = {t->epoch, t->step_of_epoch, t->step, t->correct, t->seen}, n_place = PLACE, one = 1;
   const int64_t bytes = INTACT_GENERATOR_STATE_BYTES, dims[2] = {t->log.n_epochs, EPOCH_COLUMNS};
   const int64_t setting[SETTING] = {(int64_t)t->options->seed, t->options->batch, t->samples, t->ranks}, n_setting = SETTING;
   INTACT_TRY(add(set, t->context, "training.place", INTACT_S64, 1, &n_place, place));
   INTACT_TRY(add(set, t->context, "training.setting", INTACT_S64, 1, &n_setting, setting));
+  INTACT_TRY(save_settings(t, set));
   INTACT_TRY(add(set, t->context, "training.loss_sum", INTACT_F64, 1, &one, &t->loss_sum));
   INTACT_TRY(add(set, t->context, "training.generator", INTACT_U8, 1, &bytes, t->epoch_start));
   INTACT_TRY(add(set, t->context, "training.losses", INTACT_F32, 1, &t->log.n_steps, t->log.losses));
@@ -85,7 +97,7 @@ static intact_status save_all(const intact_trainer *t, intact_tensor_set *set) {
 
 /* Refuses, with or without a folder, to go on with parameters that are not finite. */
 intact_status intact__checkpoint_write(intact_trainer *t) {
-  char path[4096];
+  char path[PATH_BYTES];
   intact_tensor_set *set;
   INTACT_TRY(intact__train_check_parameters(t));
   if (!t->options->checkpoint || t->rank != 0) return INTACT_OK;
@@ -138,6 +150,58 @@ static intact_status load_log(intact_trainer *t, const intact_tensor *epochs, co
   return INTACT_OK;
 }
 
+/* Numbers that a training has, where it can go on from. */
+static bool is_place(const intact_trainer *t, const int64_t *at, double loss_sum, const intact_tensor *epochs, const intact_tensor *losses) {
+  const int64_t most = INT64_C(1) << 40;
+  for (int i = 0; i < PLACE; i++)
+    if (at[i] < 0 || at[i] > most) return false;
+  for (int64_t i = 0; i < epochs->count; i++) {
+    const double value = ((const double *)epochs->data)[i];
+    if (i % EPOCH_COLUMNS == 0 && value != (double)(i / EPOCH_COLUMNS + 1)) return false;
+  }
+  return at[1] < t->steps_per_epoch && at[2] == at[0] * t->steps_per_epoch + at[1] && at[2] == losses->count &&
+         epochs->count == at[0] * EPOCH_COLUMNS && at[3] <= at[4] && at[4] <= t->samples && isfinite(loss_sum);
+}
+
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+/* What is loaded must be numbers; ranges of which nothing is known yet are infinite. */
+static bool is_sound(const char *name, const intact_tensor *tensor) {
+  if (begins(name, "network.") || begins(name, "optimizer.")) return intact__train_first_not_finite(tensor) < 0;
+  if (!begins(name, "observer.") || tensor->dtype != INTACT_F32) return true;
+  for (int64_t i = 0; i < tensor->count; i++)
+    if (isnan(intact__f32(tensor)[i])) return false;
+  return true;
+}
+
+static intact_status check_numbers(const intact_trainer *t, const intact_tensor_set *set) {
+  for (int i = 0; i < intact_tensor_set_count(set); i++) {
+    const char *name = intact_tensor_set_name(set, i);
+    if (is_sound(name, intact_tensor_set_get(set, i))) continue;
+    INTACT_FAIL(t->context, INVALID_VALUE, name, "checkpoint '%s': '%s' holds NaN or infinity, which no training writes; the file is damaged, "
+                "begin in an empty folder", t->options->checkpoint, name);
+  }
+  return INTACT_OK;
+}
+
+/* The options now against those then. */
+static intact_status check_settings(const intact_trainer *t, const intact_tensor_set *set) {
+  const intact_tensor *text;
+  INTACT_TRY(find(t, set, "training.options", INTACT_U8, -1, &text));
+  if (text->count < 1 || ((const char *)text->data)[text->count - 1] != 0) {
+    INTACT_FAIL(t->context, INVALID_VALUE, t->options->checkpoint, "checkpoint '%s': training.options is no text; the file is damaged",
+                t->options->checkpoint);
+  }
+  return intact__train_compare_settings(t, text->data);
+}
+
+/* A training that ended leaves its schedule at the last step; one that goes on from there, longer, takes the next. */
+static intact_status catch_up(intact_trainer *t) {
+  const int64_t wanted = t->options->schedule_by_epoch ? t->epoch : t->step;
+  if (!t->scheduler || t->epoch >= t->options->epochs || intact__scheduler_step_count(t->scheduler) + 1 != wanted) return INTACT_OK;
+  return intact_scheduler_step(t->scheduler, t->log.n_epochs > 0 ? t->log.epochs[t->log.n_epochs - 1].loss : NAN);
+}
+
 static intact_status load_all(intact_trainer *t, const intact_tensor_set *set) {
   const intact_tensor *place, *setting, *loss_sum, *generator, *losses, *epochs;
   const intact_train_options *o = t->options;
@@ -152,10 +216,12 @@ static intact_status load_all(intact_trainer *t, const intact_tensor_set *set) {
     INTACT_FAIL(t->context, WRONG_USE, o->checkpoint, "checkpoint '%s' was made with seed %lld, batch %lld, %lld samples and %lld replicas; "
                 "resume with the same", o->checkpoint, (long long)was[0], (long long)was[1], (long long)was[2], (long long)was[3]);
   }
-  if (at[0] < 0 || at[1] < 0 || at[1] > t->steps_per_epoch || at[2] < 0) {
-    INTACT_FAIL(t->context, INVALID_VALUE, o->checkpoint, "checkpoint '%s' says epoch %lld, step %lld", o->checkpoint,
-                (long long)at[0], (long long)at[1]);
+  if (!is_place(t, at, *(const double *)loss_sum->data, epochs, losses)) {
+    INTACT_FAIL(t->context, INVALID_VALUE, o->checkpoint, "checkpoint '%s' says epoch %lld, step %lld of it, step %lld in all, which can't be; the "
+                "file is damaged, begin in an empty folder", o->checkpoint, (long long)at[0], (long long)at[1], (long long)at[2]);
   }
+  INTACT_TRY(check_settings(t, set));
+  INTACT_TRY(check_numbers(t, set));
   INTACT_TRY(intact_generator_set_state(t->generator, generator->data));
   INTACT_TRY(load_network(t, set));
   INTACT_TRY(intact_optimizer_load(t->optimizer, "optimizer.", set));
@@ -166,11 +232,12 @@ static intact_status load_all(intact_trainer *t, const intact_tensor_set *set) {
   t->correct = at[3];
   t->seen = at[4];
   t->loss_sum = *(const double *)loss_sum->data;
-  return load_log(t, epochs, losses);
+  INTACT_TRY(load_log(t, epochs, losses));
+  return catch_up(t);
 }
 
 intact_status intact__checkpoint_read(intact_trainer *t, bool *found) {
-  char path[4096];
+  char path[PATH_BYTES];
   intact_tensor_set *set;
   *found = false;
   if (!t->options->checkpoint || !t->options->resume) return INTACT_OK;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "graph/observer.h"
+#include "graph/fake_quantizer.h"
 #include "train/trainer.h"
 
 static intact_status check_numbers(const intact_trainer *t) {
@@ -27,7 +27,6 @@ static intact_status check_numbers(const intact_trainer *t) {
     INTACT_FAIL(t->context, OUT_OF_RANGE, "", "a teacher with weight %g and temperature %g; the weight is above 0 and at most 1, the "
                 "temperature above 0", o->distill_weight, o->distill_temperature);
   }
-  if (o->augment_shift < 0) INTACT_FAIL(t->context, OUT_OF_RANGE, "", "shifts of %d pixels", o->augment_shift);
   for (int i = 0; i < t->graph->n_inputs; i++) {
     const intact_value *input = t->graph->inputs[i];
     if (input->rank < 1 || input->dims[0] < 0) continue;
@@ -37,6 +36,34 @@ static intact_status check_numbers(const intact_trainer *t) {
   const intact_value *x = t->graph->inputs[0];
   if ((o->augment_shift > 0 || o->augment_flip) && (x->rank != 4 || x->dtype != INTACT_F32)) {
     INTACT_FAIL(t->context, WRONG_USE, x->name, "only float pictures [n, channels, height, width] can be shifted and mirrored");
+  }
+  for (int i = 2; i < 4 && o->augment_shift != 0; i++) {
+    if (o->augment_shift > 0 && (x->dims[i] < 0 || o->augment_shift < x->dims[i])) continue;
+    INTACT_FAIL(t->context, OUT_OF_RANGE, x->name, "shifts of up to %d pixels; at least 0, and fewer than the pictures' %lld, leave something "
+                "of a picture", o->augment_shift, (long long)x->dims[i]);
+  }
+  return INTACT_OK;
+}
+
+int64_t intact__train_first_not_finite(const intact_tensor *tensor) {
+  if (tensor->dtype != INTACT_F32) return -1;
+  for (int64_t i = 0; i < tensor->count; i++) {
+    if (!isfinite(intact__f32(tensor)[i])) return i;
+  }
+  return -1;
+}
+
+static bool is_finite(const intact_tensor *tensor) { return intact__train_first_not_finite(tensor) < 0; }
+
+/* NaN that is there from the beginning must not be put down to the training. */
+static intact_status check_parameters_before(const intact_trainer *t) {
+  for (int i = 0; i < intact_trainable_count(t->trainable); i++) {
+    const intact_tensor *parameter = intact_variable_tensor(intact_trainable_parameter(t->trainable, i));
+    const int64_t at = intact__train_first_not_finite(parameter);
+    const char *name = intact_trainable_name(t->trainable, i);
+    if (at < 0) continue;
+    INTACT_FAIL(t->context, INVALID_VALUE, name, "parameter %s holds %g (element %lld) before the first step; the network is damaged: export "
+                "it again", name, fabs((double)intact__f32(parameter)[at]), (long long)at);
   }
   return INTACT_OK;
 }
@@ -59,15 +86,44 @@ static intact_status check_output(intact_trainer *t) {
   char text[160];
   const intact_value *y = t->graph->n_outputs > 0 ? t->graph->outputs[0] : NULL;
   if (!y || y->dtype != INTACT_F32 || y->rank != 2 || y->dims[1] < 2) {
-    INTACT_FAIL(t->context, TYPE_MISMATCH, y ? y->name : "", "the first output is %s; a classifier gives f32 [samples, classes]",
+    INTACT_FAIL(t->context, TYPE_MISMATCH, y ? y->name : "", "the first output is %s%s%s; a classifier gives f32 [samples, classes], of at "
+                "least 2 classes: export it so", y ? intact_dtype_text(y->dtype) : "", y ? " " : "",
                 y ? intact__shape_text(y->rank, y->dims, text) : "not there");
   }
+  if (y->dims[0] >= 0) {
+    INTACT_FAIL(t->context, WRONG_USE, y->name, "output %s is %s however many samples there are; training needs a network whose batch is "
+                "free: export it so", y->name, intact__shape_text(y->rank, y->dims, text));
+  }
   t->classes = y->dims[1];
-  if (!t->options->teacher) return INTACT_OK;
+  return INTACT_OK;
+}
+
+/* The same samples go into both. */
+static intact_status check_teacher_input(const intact_trainer *t, const intact_value *own, const intact_value *other) {
+  char text[160], own_text[160];
+  bool same = own->dtype == other->dtype && !own->qparams == !other->qparams && own->rank == other->rank && other->dims[0] < 0;
+  for (int i = 1; same && i < own->rank; i++) same = own->dims[i] < 0 || other->dims[i] < 0 || own->dims[i] == other->dims[i];
+  if (same) return INTACT_OK;
+  INTACT_FAIL(t->context, SIZE_MISMATCH, other->name, "the teacher's input %s is %s %s, the network's input %s %s %s; a teacher takes the same "
+              "samples, and any number of them", other->name, intact_dtype_text(other->dtype),
+              intact__shape_text(other->rank, other->dims, text), own->name, intact_dtype_text(own->dtype),
+              intact__shape_text(own->rank, own->dims, own_text));
+}
+
+static intact_status check_teacher(const intact_trainer *t) {
   const intact_graph *teacher = t->options->teacher;
-  const intact_value *other = teacher->n_outputs > 0 ? teacher->outputs[0] : NULL;
-  if (teacher->n_inputs != t->graph->n_inputs || !other || other->rank != 2 || other->dims[1] != y->dims[1]) {
-    INTACT_FAIL(t->context, SIZE_MISMATCH, teacher->name, "the teacher has other inputs or another number of classes than the network");
+  if (!teacher) return INTACT_OK;
+  const intact_value *y = teacher->n_outputs > 0 ? teacher->outputs[0] : NULL;
+  if (teacher->n_inputs != t->graph->n_inputs) {
+    INTACT_FAIL(t->context, SIZE_MISMATCH, teacher->name, "the teacher has %d inputs, the network %d; a teacher takes the same samples",
+                teacher->n_inputs, t->graph->n_inputs);
+  }
+  for (int i = 0; i < teacher->n_inputs; i++) INTACT_TRY(check_teacher_input(t, t->graph->inputs[i], teacher->inputs[i]));
+  if (!y || y->dtype != INTACT_F32 || y->rank != 2 || y->dims[0] >= 0 || y->dims[1] != t->classes) {
+    char text[160];
+    INTACT_FAIL(t->context, SIZE_MISMATCH, teacher->name, "the teacher's first output is %s%s%s; f32 [samples, %lld] as the network's is needed",
+                y ? intact_dtype_text(y->dtype) : "", y ? " " : "", y ? intact__shape_text(y->rank, y->dims, text) : "not there",
+                (long long)t->classes);
   }
   return INTACT_OK;
 }
@@ -120,6 +176,22 @@ static intact_status check_sharing(const intact_trainer *t) {
               "take an observer of extremes", node->name, node->observation ? node->observation->spec.observer->name : node->op->name, t->ranks);
 }
 
+/* Quantization that is frozen from the start needs something to have been observed before. */
+static intact_status check_schedule(const intact_trainer *t) {
+  const intact_qat_schedule *q = &t->options->qat;
+  if (t->graph->stage != INTACT_STAGE_OBSERVED || (q->freeze_observers_at != 0 && q->learn_at != 0)) return INTACT_OK;
+  for (const intact_node *node = t->graph->first; node; node = node->next) {
+    const intact_observation *o = node->observation;
+    intact_observer_counts counts = {0};
+    if (!o || !o->fake || !o->state || !o->spec.observer->counts || o->fake->kind == INTACT_FAKE_LEARNED_FIRST) continue;
+    o->spec.observer->counts(o->state, &counts);
+    if (counts.batches > 0 || strcmp(o->spec.observer->name, "fixed_qparams") == 0) continue;
+    INTACT_FAIL(t->context, WRONG_USE, node->name, "%s from step 0 on, but %s has not observed anything yet; let it happen at step 1 or later",
+                q->freeze_observers_at == 0 ? "observers are frozen" : "scales are learned", node->name);
+  }
+  return INTACT_OK;
+}
+
 static intact_status check_gradients(const intact_trainer *t) {
   if (t->n_learned == 0) INTACT_FAIL(t->context, WRONG_USE, t->graph->name, "the network has no parameters to train");
   bool *marks = intact__alloc_zeroed(t->context, 2 * t->graph->n_values, sizeof *marks);
@@ -148,6 +220,7 @@ intact_status intact__train_check(intact_trainer *t) {
   if (t->graph->n_inputs < 1) INTACT_FAIL(t->context, WRONG_USE, t->graph->name, "the network has no input to train with");
   INTACT_TRY(check_numbers(t));
   INTACT_TRY(check_output(t));
+  INTACT_TRY(check_teacher(t));
   INTACT_TRY(check_labels(t, t->labels, t->samples, "labels"));
   if (t->options->test) {
     if (!t->options->test_labels) INTACT_FAIL(t->context, WRONG_USE, "", "test samples without labels");
@@ -155,6 +228,8 @@ intact_status intact__train_check(intact_trainer *t) {
   }
   INTACT_TRY(check_sharing(t));
   INTACT_TRY(check_gradients(t));
+  INTACT_TRY(check_schedule(t));
+  INTACT_TRY(check_parameters_before(t));
   return check_folder(t);
 }
 
@@ -163,14 +238,6 @@ typedef struct hunt {
   const intact_value *found;
 } hunt;
 
-static bool is_finite(const intact_tensor *tensor) {
-  if (tensor->dtype != INTACT_F32) return true;
-  for (int64_t i = 0; i < tensor->count; i++) {
-    if (!isfinite(intact__f32(tensor)[i])) return false;
-  }
-  return true;
-}
-
 intact_status intact__train_check_parameters(const intact_trainer *t) {
   for (int i = 0; i < intact_trainable_count(t->trainable); i++) {
     const char *name = intact_trainable_name(t->trainable, i);
@@ -178,6 +245,20 @@ intact_status intact__train_check_parameters(const intact_trainer *t) {
     INTACT_FAIL(t->context, INVALID_VALUE, name, "step %lld (epoch %lld): the update has made parameter %s infinite or NaN. Try a smaller "
                 "learning rate or clipping%s", (long long)t->step, (long long)t->epoch + 1, name,
                 t->options->checkpoint ? "; the last checkpoint is as it was before" : "");
+  }
+  return INTACT_OK;
+}
+
+/* Fake quantization makes something finite of whatever it gets: what was nothing but NaN and infinity shows in its statistics only. */
+intact_status intact__train_check_observed(const intact_trainer *t) {
+  for (const intact_node *node = t->graph->first; node; node = node->next) {
+    const intact_observation *o = node->observation;
+    intact_observer_counts counts = {0};
+    if (!o || !o->state || !o->spec.observer->counts) continue;
+    o->spec.observer->counts(o->state, &counts);
+    if (counts.values == 0 || counts.non_finite < counts.values) continue;
+    INTACT_FAIL(t->context, INVALID_VALUE, node->name, "step %lld (epoch %lld): all values that %s has seen are infinite or NaN; look at the weights "
+                "before it, and at what normalises the samples", (long long)t->step, (long long)t->epoch + 1, node->name);
   }
   return INTACT_OK;
 }
@@ -211,6 +292,6 @@ intact_status intact__train_not_finite(intact_trainer *t, double loss) {
   if (bad_input) snprintf(where, sizeof where, "input %s of this batch holds such values already", bad_input);
   INTACT_FAIL(t->context, INVALID_VALUE, h.found ? h.found->producer->name : "",
               "step %lld (epoch %lld): the loss is %g; %s. Try a smaller learning rate or clipping%s", (long long)t->step,
-              (long long)t->epoch + 1, loss, where,
+              (long long)t->epoch + 1, isnan(loss) ? fabs(loss) : loss, where,
               t->options->checkpoint ? "; the last checkpoint is as it was before" : "");
 }

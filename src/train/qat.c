@@ -68,6 +68,23 @@ static void narrow_node(const intact_node *node, const intact_qat_options *optio
   for (int r = 0; r < node->n_results; r++) narrow_wish(&node->annotation->results[r], value_bits(node->results[r], options));
 }
 
+/* A pattern that names nothing is a slip; names before and after the passes count. */
+static void count_named(const intact_graph *graph, const intact_qat_options *options, bool *named) {
+  for (const intact_node *node = graph->first; node; node = node->next) {
+    for (int i = 0; i < options->n_bits; i++) named[i] = named[i] || intact__glob(options->bits[i].pattern, node->name);
+    for (int b = 0; b < node->n_bodies; b++) count_named(node->bodies[b], options, named);
+  }
+}
+
+static intact_status check_patterns(intact_context *context, const intact_qat_options *options, const bool *named) {
+  for (int i = 0; i < options->n_bits; i++) {
+    if (named[i]) continue;
+    INTACT_FAIL(context, WRONG_USE, options->bits[i].pattern, "no node is named '%s' (pattern of nodes with other bits); `intact inspect` lists "
+                "them", options->bits[i].pattern);
+  }
+  return INTACT_OK;
+}
+
 static intact_status narrow_all(intact_graph *graph, const intact_qat_options *options) {
   INTACT_TRY(check_bits(graph, "activations", options->activation_bits));
   INTACT_TRY(check_bits(graph, "weights", options->weight_bits));
@@ -123,7 +140,16 @@ intact_status intact_prepare_qat(intact_graph *graph, const intact_qat_options *
   intact_norm_memories memories = {.context = graph->context};
   intact_note_list notes;
   intact__notes_init(&notes, graph->context);
-  const intact_status status = prepare(graph, options ? options : &defaults, &memories, &notes);
+  if (!options) options = &defaults;
+  bool *named = intact__alloc_zeroed(graph->context, (size_t)options->n_bits + 1, sizeof *named);
+  if (!named) return intact__no_memory(graph->context, (size_t)options->n_bits);
+  count_named(graph, options, named);
+  intact_status status = prepare(graph, options, &memories, &notes);
+  if (status == INTACT_OK) {
+    count_named(graph, options, named);
+    status = check_patterns(graph->context, options, named);
+  }
+  intact__free(graph->context, named);
   intact__notes_fini(&notes);
   intact__forget_norms(&memories);
   return status;

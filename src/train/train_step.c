@@ -33,9 +33,21 @@ static intact_status take_samples(const intact_trainer *t, intact_data *data, in
   return status;
 }
 
-/* Variables on the batch's tensors, which are let go. */
-static intact_status make_inputs(intact_trainer *t, intact_tensor **tensors) {
-  intact_status status = INTACT_OK;
+/* Fake quantization would make something finite of NaN and infinity, and hide them. */
+static intact_status check_finite(const intact_trainer *t, intact_tensor *const *tensors, int64_t n, int64_t first, const int64_t *samples) {
+  for (int i = 0; i < t->graph->n_inputs; i++) {
+    const int64_t at = intact__train_first_not_finite(tensors[i]), within = n > 0 ? tensors[i]->count / n : 0;
+    if (at < 0) continue;
+    const int64_t row = at / within, sample = samples ? samples[row] : first + row;
+    INTACT_FAIL(t->context, INVALID_VALUE, t->graph->inputs[i]->name, "step %lld: sample %lld holds %g for input %s; leave such samples out, "
+                "or put numbers there", (long long)t->step, (long long)sample, fabs((double)intact__f32(tensors[i])[at]),
+                t->graph->inputs[i]->name);
+  }
+  return INTACT_OK;
+}
+
+/* Variables on the batch's tensors, which are let go. `status`: of what came before; a failure is passed on. */
+static intact_status make_inputs(intact_trainer *t, intact_tensor **tensors, intact_status status) {
   for (int i = 0; i < t->graph->n_inputs; i++) {
     if (status == INTACT_OK) status = intact_variable_create(tensors[i], false, &t->inputs[i]);
     intact_tensor_destroy(tensors[i]);
@@ -47,8 +59,10 @@ static intact_status read_batch(intact_trainer *t, int64_t n, const int64_t *sam
   intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)t->graph->n_inputs, sizeof *tensors);
   if (!tensors) return intact__no_memory(t->context, 0);
   intact_status status = take_samples(t, t->data, 0, n, samples, tensors);
+  const bool taken = status == INTACT_OK;
+  if (taken) status = check_finite(t, tensors, n, 0, samples);
   if (status == INTACT_OK) status = intact__augment(t, tensors[0], samples);
-  if (status == INTACT_OK) status = make_inputs(t, tensors);
+  if (taken) status = make_inputs(t, tensors, status);
   intact__free(t->context, tensors);
   return status;
 }
@@ -135,9 +149,7 @@ static intact_status compute_loss(const intact_trainer *t, intact_variable *targ
   snprintf(attributes, sizeof attributes, "label_smoothing=%.17g", t->options->label_smoothing);
   INTACT_TRY(intact_variable_call(t->context, "cross_entropy_loss", attributes, 2, operands, 1, loss));
   if (!t->teacher) return INTACT_OK;
-  const intact_status status = add_teacher(t, t->outputs[0], loss);
-  if (status != INTACT_OK) intact_variable_release(*loss);
-  return status;
+  return add_teacher(t, t->outputs[0], loss); /* *loss is the caller's, whatever comes of it */
 }
 
 /* ---- backward and update ---- */
@@ -237,7 +249,7 @@ static intact_status score_batch(intact_trainer *t, intact_data *data, const int
   intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)t->graph->n_inputs, sizeof *tensors);
   if (!tensors) return intact__no_memory(t->context, 0);
   intact_status status = take_samples(t, data, first, n, NULL, tensors);
-  if (status == INTACT_OK) status = make_inputs(t, tensors);
+  if (status == INTACT_OK) status = make_inputs(t, tensors, check_finite(t, tensors, n, first, NULL));
   if (status == INTACT_OK) status = intact_trainable_forward(t->trainable, t->inputs, t->outputs);
   if (status == INTACT_OK) status = intact__train_stand_in(t);
   if (status == INTACT_OK) {

@@ -125,6 +125,10 @@ static intact_status make_schedule(intact_trainer *t) {
   if (options.total_steps == 0) options.total_steps = total;
   if (waves && options.t_max == defaults.t_max) options.t_max = total;
   if (falls && options.total_iters == defaults.total_iters) options.total_iters = total;
+  if (strcasecmp(o->schedule, "OneCycleLR") == 0 && options.total_steps > 0 && options.total_steps < total) {
+    INTACT_FAIL(t->context, OUT_OF_RANGE, "", "OneCycleLR: total_steps is %lld, but the training has %lld; leave it out, or give as many",
+                (long long)options.total_steps, (long long)total);
+  }
   return intact_scheduler_create(t->optimizer, o->schedule, &options, &t->scheduler);
 }
 
@@ -199,7 +203,9 @@ static intact_status finish_epoch(intact_trainer *t, double start, double lr) {
   e.seconds = seconds_now() - start;
   INTACT_TRY(intact__reserve(t->context, (void **)&t->log.epochs, &t->epochs_capacity, (size_t)t->log.n_epochs + 1, sizeof e));
   t->log.epochs[t->log.n_epochs++] = e;
-  if (t->scheduler && t->options->schedule_by_epoch) INTACT_TRY(intact_scheduler_step(t->scheduler, e.loss));
+  if (t->scheduler && t->options->schedule_by_epoch && t->epoch + 1 < t->options->epochs) {
+    INTACT_TRY(intact_scheduler_step(t->scheduler, e.loss));
+  }
   t->epoch++;
   t->step_of_epoch = 0;
   t->loss_sum = 0;
@@ -222,6 +228,7 @@ static intact_status run_epoch(intact_trainer *t) {
     INTACT_TRY(apply_schedule(t));
     lr = intact_optimizer_group_options(t->optimizer, 0)->lr;
     INTACT_TRY(intact__train_step(t));
+    INTACT_TRY(intact__train_check_observed(t));
     t->step++;
     t->step_of_epoch++;
     if (t->scheduler && !t->options->schedule_by_epoch && !is_last_step(t)) INTACT_TRY(intact_scheduler_step(t->scheduler, NAN));
@@ -238,6 +245,7 @@ static intact_status run(intact_trainer *t) {
   bool resumed;
   INTACT_TRY(set_up(t));
   INTACT_TRY(intact__checkpoint_read(t, &resumed));
+  INTACT_TRY(intact__train_check_options_agree(t));
   if (resumed) INTACT_TRY(intact__train_event(t, "resumed from '%s'", t->options->checkpoint));
   while (t->epoch < t->options->epochs) INTACT_TRY(run_epoch(t));
   return INTACT_OK;

@@ -43,8 +43,12 @@ typedef struct intact_trainer {
 
 /* checks.c: all that can be wrong beforehand. */
 intact_status intact__train_check(intact_trainer *t);
+/* The first element that is NaN or infinite; -1: there is none. */
+int64_t intact__train_first_not_finite(const intact_tensor *tensor);
 /* A failure that names the first parameter that is not finite. */
 intact_status intact__train_check_parameters(const intact_trainer *t);
+/* A failure that names the first fake quantization to which nothing finite has come. */
+intact_status intact__train_check_observed(const intact_trainer *t);
 /* The failure for a loss that is not finite: names the step and the first layer with such a value. */
 intact_status intact__train_not_finite(intact_trainer *t, double loss);
 
@@ -63,6 +67,14 @@ intact_status intact__train_stand_in(intact_trainer *t);
 
 /* agreement.c: a failure when the replicas' networks differ. */
 intact_status intact__train_check_agreement(const intact_trainer *t);
+/* A failure when they were started with different options, or resumed from different places. */
+intact_status intact__train_check_options_agree(const intact_trainer *t);
+
+/* resume_options.c */
+/* Lines "name = value" of all that must stay when a training goes on; the caller's (intact__free). */
+intact_status intact__train_settings(const intact_trainer *t, char **settings);
+/* A failure that names the first line which differs from those of a checkpoint. */
+intact_status intact__train_compare_settings(const intact_trainer *t, const char *saved);
 
 /* checkpoint.c */
 /* Parameters, statistics and observers. */

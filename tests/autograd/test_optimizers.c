@@ -144,6 +144,29 @@ static void schedules_refuse_and_resume(void **state) {
   assert_int_equal(intact_scheduler_step(a, 0), INTACT_WRONG_USE); /* past its end */
   intact_scheduler_destroy(a);
 
+  /* A phase of one step (up for 2 * 0.5 - 1 = 0 steps) is at its end: the top. Numbers that are none, and where they would lead. */
+  assert_int_equal(intact_scheduler_set_option(c, &options, "pct_start", "0.5"), INTACT_OK);
+  assert_int_equal(intact_scheduler_create(optimizer, "OneCycleLR", &options, &a), INTACT_OK);
+  assert_true(intact_optimizer_group_options(optimizer, 0)->lr == 1);
+  intact_scheduler_destroy(a);
+  assert_int_equal(intact_scheduler_set_option(c, &options, "div_factor", "inf"), INTACT_OK);
+  assert_int_equal(intact_scheduler_create(optimizer, "OneCycleLR", &options, &a), INTACT_OUT_OF_RANGE);
+  assert_int_equal(intact_scheduler_default_options(c, "ExponentialLR", &options), INTACT_OK);
+  options.gamma = 1e300;
+  assert_int_equal(intact_scheduler_create(optimizer, "ExponentialLR", &options, &a), INTACT_OK);
+  assert_int_equal(intact_scheduler_step(a, 0), INTACT_OK);
+  assert_int_equal(intact_scheduler_step(a, 0), INTACT_OUT_OF_RANGE); /* 1e600 */
+  assert_true(intact_optimizer_group_options(optimizer, 0)->lr == 1e300); /* as before */
+  intact_scheduler_destroy(a);
+  intact_optimizer_group_options(optimizer, 0)->lr = 1;
+  options.gamma = -1;
+  assert_int_equal(intact_scheduler_create(optimizer, "ExponentialLR", &options, &a), INTACT_OK);
+  assert_int_equal(intact_scheduler_step(a, 0), INTACT_OUT_OF_RANGE); /* a rate of -1 */
+  intact_scheduler_destroy(a);
+  assert_true(intact_scheduler_has_option("onecyclelr", "pct_start") && !intact_scheduler_has_option("StepLR", "T_max"));
+  assert_true(intact_optimizer_has_option("sgd", "momentum") && !intact_optimizer_has_option("Adam", "momentum"));
+  assert_true(!intact_optimizer_has_option("NoSuch", "lr") && !intact_optimizer_has_option("SGD", "l"));
+
   assert_int_equal(intact_scheduler_default_options(c, "multisteplr", &options), INTACT_OK);
   assert_int_equal(intact_scheduler_set_option(c, &options, "milestones", "5;3"), INTACT_OK);
   assert_int_equal(intact_scheduler_create(optimizer, "MultiStepLR", &options, &a), INTACT_OUT_OF_RANGE);

@@ -239,10 +239,18 @@ def train_wrongly(place, out):
              ([model, *bad], 1, "200"), ([model, "--bits-weights", "9"], 2, "2 to 8"), ([model, "--resume"], 2, "--checkpoint"),
              ([model, "--optimizer", "Best"], 2, "AdamW"), ([model, "--method", "magic"], 1, "lsq"), ([model, "--weights", "x"], 2, "--from-scratch"),
              ([model, "--schedule", "StepLR:step_size=0"], 1, "step_size"), ([model, "--log", "/no/such/folder/log"], 2, "/no/such"), ([model, "--test-data", "x"], 2, "--test-labels"),
-             ([model, "--float", "--optimizer", "SGD", "--lr", "1e30"], 1, "step 1"))
+             ([model, "--float", "--optimizer", "SGD", "--lr", "1e30"], 1, "step 1"), ([model, "--lr", "--quiet"], 2, "--quiet' follows"),
+             ([model, "--float", "--method", "lsq"], 2, "--method"), ([model, "--distill-weight", "1"], 2, "--distill MODEL"),
+             ([model, "--momentum", "0.9"], 2, "AdamW has none"), ([model, "--optimizer", "SGD:beta1=0.9"], 2, "beta1"),
+             ([model, "--schedule", "StepLR:T_max=3"], 2, "T_max"), ([model, "--bits-weights", "fc9=4"], 1, "fc9"),
+             ([model, "--log", out], 2, "-o and --log"), ([model, "--labels", MODELS / "data/test-2000-labels-idx1-ubyte"], 1, "2000 labels"))
     for arguments, code, word in wrong:
         got, _, err = call("train", *TRAIN, *arguments, "-o", out, "--quiet")
         check(f"refusal of train {arguments[-2:]}", got == code and word in err and not out.exists(), (got, err))
+    for option in ("--log", "--report"):
+        got, text, err = call("train", model, *TRAIN, "-o", out, option, "/dev/full", "--quiet", "--json")
+        check(f"{option} on a full disk", got == 1 and json.loads(text).get("error", {}).get("kind") == "io" and "/dev/full" in err, (got, text, err))
+    out.unlink()
 
 
 def train_together(out):

@@ -8,8 +8,9 @@
 
 #include "ops/quantized/quantized.h"
 
-/* "b_" is the plain name "b". */
+/* "b_" is the plain name "b"; what a fused addition adds to is the row's other operand. */
 static bool same_name(const char *ours, const char *theirs) {
+  if (strcmp(theirs, "accum") == 0) theirs = "other";
   const size_t length = strlen(theirs), plain = length > 1 && theirs[length - 1] == '_' ? length - 1 : length;
   return strcmp(ours, theirs) == 0 || (strlen(ours) == plain && strncmp(ours, theirs, plain) == 0);
 }
@@ -38,6 +39,11 @@ static bool is_variadic(const conf_binding *b, int operand) {
   return operand < b->op->schema.n_operands && (b->op->schema.operands[operand].flags & INTACT_VARIADIC) != 0;
 }
 
+/* "weight_ih_l0": a parameter of a layer, which only a variadic operand takes. */
+static bool is_layer_parameter(const char *name) {
+  return (strncmp(name, "weight_", 7) == 0 || strncmp(name, "bias_", 5) == 0) && strstr(name, "_l") != NULL;
+}
+
 /* First by name, then the rest in order; what is left over goes to a variadic last operand. */
 static void bind_inputs(conf_binding *b) {
   const intact_schema *schema = &b->op->schema;
@@ -55,7 +61,7 @@ static void bind_inputs(conf_binding *b) {
       rest[n_rest++] = name;
     }
   }
-  for (int i = 0; i < schema->n_operands && next < n_rest; i++) {
+  for (int i = 0; i < schema->n_operands && next < n_rest && !is_layer_parameter(rest[next]); i++) {
     if (!b->inputs[i] && !is_variadic(b, i)) b->inputs[i] = rest[next++];
   }
   if (schema->n_operands > 0 && is_variadic(b, schema->n_operands - 1)) {

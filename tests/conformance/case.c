@@ -199,7 +199,7 @@ void conf_note(conf_case *c, const char *format, ...) {
 bool conf_compare(conf_case *c, const char *name, const intact_tensor *got, const intact_tensor *want,
                   const json_t *tolerance) {
   char message[500];
-  if (conf_equal(got, want, tolerance, message, sizeof message)) return true;
+  if (conf_equal(c, got, want, tolerance, message, sizeof message)) return true;
   conf_fail(c, "%s: %s", name, message);
   return false;
 }

@@ -97,7 +97,8 @@ intact_status conf_skip(conf_case *c, const char *what);
 /* The case passes (unless it fails otherwise) and a NOTE is printed. */
 void conf_note(conf_case *c, const char *format, ...) INTACT_PRINTF(2, 3);
 /* Compares by a tolerance object {"kind": ...} (NULL: exact). On a difference false, and why in message[size]. */
-bool conf_equal(const intact_tensor *got, const intact_tensor *want, const json_t *tolerance, char *message, size_t size);
+bool conf_equal(const conf_case *c, const intact_tensor *got, const intact_tensor *want, const json_t *tolerance,
+                char *message, size_t size);
 /* The same, and conf_fail with `name` when they differ. */
 bool conf_compare(conf_case *c, const char *name, const intact_tensor *got, const intact_tensor *want,
                   const json_t *tolerance);

@@ -325,6 +325,30 @@ static void labels(void **state) {
   intact_context_destroy(context);
 }
 
+/* As many as the files hold samples, or as are used of them. */
+static void labels_of_other_samples(void **state) {
+  (void)state;
+  intact_context *context = test_context(1);
+  intact_graph *graph;
+  intact_data *data;
+  intact_tensor *read;
+  const intact_data_options options = {.samples = 3};
+  assert_ok(context, intact_graph_parse(context,
+                                        "intact graph 1\nname \"g\"\nstage float\nrequantize f32_rne\nsymbols N\ninput x: f32[N,2]\n"
+                                        "y: f32[N,2] = relu(x)\noutput y\n", &graph));
+  write_one(context, "samples.npy", counted(context, INTACT_F32, 2, (const int64_t[]){6, 2}, 5));
+  assert_ok(context, intact_data_open(context, scratch_path("samples.npy"), graph, &options, &data));
+  for (int64_t n = 1; n <= 7; n++) {
+    write_one(context, "labels.npy", counted(context, INTACT_U8, 1, &n, 5));
+    const bool good = n == 3 || n == 6;
+    assert_fails(intact_data_labels(data, scratch_path("labels.npy"), &read), good ? INTACT_OK : INTACT_SIZE_MISMATCH);
+    if (good) intact_tensor_destroy(read);
+  }
+  intact_data_close(data);
+  intact_graph_destroy(graph);
+  intact_context_destroy(context);
+}
+
 static void idx_images(void **state) {
   (void)state;
   char path[512];
@@ -355,7 +379,7 @@ int main(void) {
   const struct CMUnitTest alone[] = {
       cmocka_unit_test(bytes_per_channel), cmocka_unit_test(other_types),     cmocka_unit_test(several_inputs),
       cmocka_unit_test(folder_of_files),   cmocka_unit_test(quantized_input), cmocka_unit_test(fixed_memory),
-      cmocka_unit_test(refusals),          cmocka_unit_test(labels),
+      cmocka_unit_test(refusals),          cmocka_unit_test(labels), cmocka_unit_test(labels_of_other_samples),
   };
   const struct CMUnitTest with_samples[] = {cmocka_unit_test(idx_images)};
   const int failed = cmocka_run_group_tests(alone, make_scratch, drop_scratch);

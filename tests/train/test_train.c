@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop against PyTorch's, resuming after a kill, and everything that must be refused.
    Losses: PyTorch 2.13.0 with the same seeds (model, then a loader's generator), batch 32, the first 512 Fashion-MNIST images. */
-#include "support/test.h"
-
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -13,40 +11,7 @@
 
 #include "base/comm.h"
 #include "graph/graph.h"
-#include "intact/io.h"
-#include "intact/train.h"
-#include "support/reference.h"
-
-static char models[1024];
-
-static const char *model_file(const char *model, const char *file, char *buffer, size_t size) {
-  snprintf(buffer, size, "%s/%s/%s", models, model, file);
-  return buffer;
-}
-
-typedef struct lesson {
-  intact_graph *graph;
-  intact_data *data;
-  intact_tensor *labels;
-} lesson;
-
-static void open_lesson(intact_context *c, const char *network, lesson *l) {
-  const double mean = 0.286, std = 0.353;
-  const intact_data_options options = {.n_mean = 1, .n_std = 1, .mean = &mean, .std = &std};
-  char path[1200];
-  intact_generator *g;
-  assert_ok(c, intact_generator_create(c, 0, &g));
-  assert_ok(c, intact_network_create(c, network, g, &l->graph));
-  intact_generator_destroy(g);
-  assert_ok(c, intact_data_open(c, model_file("data", "train-512-images-idx3-ubyte", path, sizeof path), l->graph, &options, &l->data));
-  assert_ok(c, intact_labels_read(c, model_file("data", "train-512-labels-idx1-ubyte", path, sizeof path), &l->labels));
-}
-
-static void close_lesson(lesson *l) {
-  intact_graph_destroy(l->graph);
-  intact_data_close(l->data);
-  intact_tensor_destroy(l->labels);
-}
+#include "support/lesson.h"
 
 static void every_network_computes_what_the_reference_does(void **state) {
   (void)state;
@@ -261,16 +226,36 @@ static intact_status silent_process(intact_context *context, void *user, const v
   return INTACT_OK;
 }
 
+/* One that agrees on the options, and has nothing to say after that. */
+static intact_status silent_later(intact_context *context, void *user, const void *mine, size_t bytes, void *all) {
+  int *calls = user;
+  silent_process(context, NULL, mine, bytes, all);
+  if ((*calls)++ == 0) memcpy((uint8_t *)all + bytes, mine, bytes);
+  return INTACT_OK;
+}
+
+/* One that was started with another seed. */
+static intact_status other_seed(intact_context *context, void *user, const void *mine, size_t bytes, void *all) {
+  silent_process(context, user, mine, bytes, all);
+  memcpy((uint8_t *)all + bytes, mine, bytes);
+  ((int64_t *)all)[bytes / sizeof(int64_t)]++;
+  return INTACT_OK;
+}
+
 static void processes_that_disagree_are_found(void **state) {
   (void)state;
   intact_context *c = test_context(1);
   lesson l;
   intact_train_log log;
   intact_train_options options = intact_train_default_options();
-  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_process}));
+  int calls = 0;
+  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = silent_later, .user = &calls}));
   open_lesson(c, "mlp", &l);
   assert_int_equal(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_INTERNAL);
   assert_non_null(strstr(intact_context_message(c), "of replica 1 is not that of replica 0"));
+  assert_ok(c, intact__comm_set(c, &(intact_comm){.size = 2, .gather = other_seed}));
+  assert_fails(intact_train(l.graph, l.data, l.labels, &options, &log), INTACT_WRONG_USE);
+  assert_non_null(strstr(intact_context_message(c), "replica 1 was started with another seed than replica 0"));
   close_lesson(&l);
   intact_context_destroy(c);
 }

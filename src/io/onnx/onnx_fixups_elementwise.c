@@ -33,6 +33,9 @@ static intact_status with_default(intact_onnx_node *node, const char *foreign, c
 static intact_status threshold_default(intact_onnx_node *node) {
   return with_default(node, "alpha", "threshold", 1.0);
 }
+static intact_status shrink_default(intact_onnx_node *node) {
+  return with_default(node, "bias", "bias", 0.0);
+}
 static intact_status hardsigmoid_default(intact_onnx_node *node) {
   return with_default(node, "alpha", "alpha", (double)0.2f);
 }
@@ -142,6 +145,7 @@ const intact_onnx_fixup intact__onnx_fixups_elementwise[] = {
     INTACT_ONNX_FIXUP(mod_kind),
     INTACT_ONNX_FIXUP(scalar_operand),
     INTACT_ONNX_FIXUP(shift_direction),
+    INTACT_ONNX_FIXUP(shrink_default),
     INTACT_ONNX_FIXUP(threshold_default),
     INTACT_ONNX_FIXUP(typed_exponent),
     INTACT_ONNX_FIXUPS_END,

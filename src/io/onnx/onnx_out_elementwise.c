@@ -189,6 +189,18 @@ static intact_status write_softplus(intact_onnx_out *out, const intact_node *nod
   return intact__onnx_out_last(out, node, "Softplus", x, NULL);
 }
 
+/* An absent bias is lambd here and 0 in ONNX. */
+static intact_status write_softshrink(intact_onnx_out *out, const intact_node *node) {
+  const intact_attr *bias = intact__attr(node, "bias");
+  const double lambd = intact__attr_float(node, "lambd");
+  Onnx__NodeProto *made = NULL;
+  INTACT_TRY(intact__onnx_out_node(out, node, "Shrink", &made));
+  INTACT_TRY(intact__onnx_out_operand(out, made, node, 0));
+  INTACT_TRY(intact__onnx_out_float(out, made, "lambd", lambd));
+  INTACT_TRY(intact__onnx_out_float(out, made, "bias", bias->present ? bias->f : lambd));
+  return intact__onnx_out_result(out, made, node, 0);
+}
+
 /* The row of another base: log2, log10. */
 static intact_status write_log_base(intact_onnx_out *out, const intact_node *node) {
   const char *x = NULL, *base = NULL;
@@ -268,6 +280,7 @@ const intact_onnx_out_row intact__onnx_out_elementwise[] = {
     {"rsub", write_rsub},
     {"silu", write_silu},
     {"softplus", write_softplus},
+    {"softshrink", write_softshrink},
     {"square", write_square},
     {"sub", write_binary},
     {NULL, NULL},

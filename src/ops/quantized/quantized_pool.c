@@ -230,7 +230,7 @@ static void interpolate(const intact_node *node, const intact_tensor *x, intact_
     }
     const float upper = w.of_first * q[0] + w.of_second * q[1], lower = w.of_first * q[2] + w.of_second * q[3];
     const float v = h.of_first * upper + h.of_second * lower - (float)zero;
-    const int64_t code = intact__round_s64((double)v) + zero;
+    const int64_t code = intact__round_s64((double)(v + (float)zero));
     intact__tensor_set_s64(y, i, intact__clamp_s64(code, intact_dtype_min(x->dtype), intact_dtype_max(x->dtype)));
   }
 }
@@ -256,7 +256,7 @@ static intact_status eval_bilinear(const intact_call *call) {
 
 const intact_op intact_op_quantized_upsample_bilinear2d = {
     .name = "quantized_upsample_bilinear2d",
-    .doc = "Linear interpolation of the stored integers on both axes: rne(v - zero point) + zero point.",
+    .doc = "Linear interpolation of the stored integers on both axes: rne(f32(v - zero point) + zero point).",
     .schema = {X, INTACT_ATTRS(INTACT_INTS_ATTR("size", 0, 0),
                                {.name = "scale_factor", .type = INTACT_ATTR_FLOATS, .nullable = true},
                                INTACT_BOOL_ATTR("recompute_scale_factor", 0), INTACT_BOOL_ATTR("align_corners", 0))},

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Smallest and largest value, running or averaged, per tensor or per channel. */
+#include <math.h>
+
 #include "base/comm.h"
 #include "quant/observers/observer_state.h"
 
@@ -36,28 +38,57 @@ static void destroy(intact_context *context, void *state) {
   intact__free(context, state);
 }
 
-/* Extremes of the batch over all processes that share it. */
-static intact_status share(intact_context *context, intact_min_max *batch, int64_t n) {
-  if (intact_comm_size(context) < 2) return INTACT_OK;
-  float *largest = intact__alloc(context, (size_t)n, 2 * sizeof *largest);
-  if (!largest) return intact__no_memory(context, (size_t)n * 2 * sizeof *largest);
+/* What each process sends: this, then `n` pairs of smallest and largest. */
+typedef struct part {
+  int64_t values, non_finite;
+} part;
+
+static void join_range(intact_min_max *batch, int64_t n, const part *other) {
+  const float *range = (const float *)(const void *)(other + 1);
   for (int64_t i = 0; i < n; i++) {
-    largest[2 * i] = -batch[i].low;
-    largest[2 * i + 1] = batch[i].high;
+    if (range[2 * i] < batch[i].low) batch[i].low = range[2 * i];
+    if (range[2 * i + 1] > batch[i].high) batch[i].high = range[2 * i + 1];
   }
-  const intact_status status = intact__comm_max_f32(context, largest, 2 * (size_t)n);
+}
+
+/* In the order of the processes, so that all get the same bits (0 has two). What this one has counted is in already. */
+static void join_all(intact_observer_counts *counts, intact_min_max *batch, int64_t n, const uint8_t *all, size_t bytes, int size, int rank) {
+  for (int64_t i = 0; i < n; i++) batch[i] = (intact_min_max){INFINITY, -INFINITY, batch[i].non_finite};
+  for (int i = 0; i < size; i++) {
+    const part *other = (const part *)(const void *)(all + (size_t)i * bytes);
+    join_range(batch, n, other);
+    if (i == rank) continue;
+    counts->values += other->values;
+    counts->non_finite += other->non_finite;
+  }
+}
+
+/* Extremes of the batch, and what has been counted, over all processes that share it; `values` are in this one. */
+static intact_status share(intact_context *context, intact_observer_counts *counts, int64_t values, intact_min_max *batch, int64_t n) {
+  const int size = intact_comm_size(context), rank = intact_comm_rank(context);
+  if (size < 2) return INTACT_OK;
+  const size_t bytes = sizeof(part) + ((size_t)n + (size_t)n % 2) * 2 * sizeof(float); /* parts stay aligned */
+  uint8_t *mine = intact__alloc_zeroed(context, (size_t)size + 1, bytes);
+  if (!mine) return intact__no_memory(context, ((size_t)size + 1) * bytes);
+  uint8_t *all = mine + bytes;
+  part *own = (part *)(void *)mine;
+  float *range = (float *)(void *)(own + 1);
+  own->values = values;
   for (int64_t i = 0; i < n; i++) {
-    batch[i].low = -largest[2 * i];
-    batch[i].high = largest[2 * i + 1];
+    own->non_finite += batch[i].non_finite;
+    range[2 * i] = batch[i].low;
+    range[2 * i + 1] = batch[i].high;
   }
-  intact__free(context, largest);
+  const intact_status status = intact__comm_gather(context, mine, bytes, all);
+  if (status == INTACT_OK) join_all(counts, batch, n, all, bytes, size, rank);
+  intact__free(context, mine);
   return status;
 }
 
 static intact_status update_tensor(intact_context *context, min_max_state *s, const intact_tensor *x) {
   intact_min_max batch;
   INTACT_TRY(intact__tensor_min_max(context, x, &batch));
-  INTACT_TRY(share(context, &batch, 1));
+  INTACT_TRY(share(context, &s->base.counts, x->count, &batch, 1));
   intact__observer_take(&s->base, 0, &batch, s->averaging, s->constant);
   return INTACT_OK;
 }
@@ -72,7 +103,7 @@ static intact_status update_channels(intact_context *context, min_max_state *s, 
   if (!batch) return intact__no_memory(context, (size_t)n * sizeof *batch);
   for (int64_t i = 0; i < n; i++) batch[i] = (intact_min_max)INTACT_MIN_MAX_START;
   intact__tensor_min_max_axis(context, x, s->axis, batch);
-  const intact_status status = share(context, batch, n);
+  const intact_status status = share(context, &s->base.counts, x->count, batch, n);
   for (int64_t i = 0; i < n && status == INTACT_OK; i++) intact__observer_take(&s->base, i, &batch[i], s->averaging, s->constant);
   intact__free(context, batch);
   return status;
@@ -94,7 +125,7 @@ static intact_status update_range(intact_context *context, void *state, const in
   if (count == 0) return INTACT_OK;
   s->base.counts.batches++;
   s->base.counts.values += count;
-  INTACT_TRY(share(context, &all, 1));
+  INTACT_TRY(share(context, &s->base.counts, count, &all, 1));
   intact__observer_take(&s->base, 0, &all, s->averaging, s->constant);
   return INTACT_OK;
 }
