@@ -38,7 +38,7 @@ INTACT_API void intact_random_normal_f32(intact_generator *generator, int64_t n,
 INTACT_API void intact_random_normal_f64(intact_generator *generator, int64_t n, double mean, double std, double *out);
 /* One normal number by pairs: what normal_() gives, element by element, for a tensor that is not dense. */
 INTACT_API double intact_random_normal_pair(intact_generator *generator, double mean, double std);
-/* Integers in [low, high): a word each, two words when the range has 2^32 values or more. Refuses low >= high. */
+/* Integers in [low, high): a word each, two words when the range has 2^28 values or more. Refuses low >= high. */
 INTACT_API intact_status intact_random_integers(intact_generator *generator, int64_t n, int64_t low, int64_t high, int64_t *out);
 /* A permutation of 0 .. n-1: n-1 words. */
 INTACT_API void intact_random_permutation(intact_generator *generator, int64_t n, int64_t *out);

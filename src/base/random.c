@@ -196,7 +196,7 @@ intact_status intact_random_integers(intact_generator *generator, int64_t n, int
   }
   const uint64_t range = (uint64_t)high - (uint64_t)low;
   for (int64_t i = 0; i < n; i++) {
-    const uint64_t bits = range >= (UINT64_C(1) << 32) ? intact_generator_bits64(generator) : intact_generator_bits32(generator);
+    const uint64_t bits = range >= (UINT64_C(1) << 28) ? intact_generator_bits64(generator) : intact_generator_bits32(generator);
     out[i] = (int64_t)(bits % range + (uint64_t)low);
   }
   return INTACT_OK;

@@ -64,6 +64,25 @@ static void senseless_wishes_are_refused(void **state) {
   intact_context_destroy(c);
 }
 
+/* torch.manual_seed(5), then torch.randint(0, 2**28, (3,)), (0, 2**28 - 1, (3,)), (-3, 2**31, (2,)) of PyTorch 2.13 */
+static void integers_of_wide_ranges_take_two_words(void **state) {
+  (void)state;
+  static const int64_t wide[] = {236996814, 80864957, 220060790}, narrow[] = {187307422, 180152408, 218661903};
+  static const int64_t wider[] = {312749452, 1655659312};
+  intact_context *c = test_context(1);
+  intact_generator *g;
+  int64_t out[3];
+  assert_int_equal(intact_generator_create(c, 5, &g), INTACT_OK);
+  assert_int_equal(intact_random_integers(g, 3, 0, 1 << 28, out), INTACT_OK);
+  assert_memory_equal(out, wide, sizeof wide);
+  assert_int_equal(intact_random_integers(g, 3, 0, (1 << 28) - 1, out), INTACT_OK);
+  assert_memory_equal(out, narrow, sizeof narrow);
+  assert_int_equal(intact_random_integers(g, 2, -3, INT64_C(1) << 31, out), INTACT_OK);
+  assert_memory_equal(out, wider, sizeof wider);
+  intact_generator_destroy(g);
+  intact_context_destroy(c);
+}
+
 static void order_of_an_epoch_is_a_permutation(void **state) {
   (void)state;
   enum { N = 1000 };
@@ -86,6 +105,7 @@ int main(void) {
       cmocka_unit_test(words_are_those_of_the_standard),
       cmocka_unit_test(state_continues_the_stream),
       cmocka_unit_test(senseless_wishes_are_refused),
+      cmocka_unit_test(integers_of_wide_ranges_take_two_words),
       cmocka_unit_test(order_of_an_epoch_is_a_permutation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
