@@ -4,13 +4,21 @@
 
 #include "autograd/trainable.h"
 
+/* Whether the result becomes a weight: what is fake-quantized or folded is read as an activation first. */
+static bool makes_weight(const intact_node *node) {
+  if (node->n_results == 0) return false;
+  for (const intact_use *use = node->results[0]->uses; use; use = use->next)
+    if (intact__operand_spec(use->node->op, use->operand)->role == INTACT_ROLE_WEIGHT) return true;
+  return false;
+}
+
 /* Read as a weight or a bias, by role or (norms, recurrent layers, learned qparams) by name; or as an activation, if it is more than
    one number: the bias of a matmul, the table of positions. */
 static bool reads_parameter(const intact_node *node, int i) {
   const char *name = intact__operand_spec(node->op, i)->name;
   const intact_role role = intact__operand_spec(node->op, i)->role;
   if (role == INTACT_ROLE_WEIGHT || role == INTACT_ROLE_BIAS) return true;
-  if (role == INTACT_ROLE_ACTIVATION) return node->operands[i]->constant->count > 1;
+  if (role == INTACT_ROLE_ACTIVATION) return node->operands[i]->constant->count > 1 || makes_weight(node);
   if (role != INTACT_ROLE_NONE) return false;
   return strstr(name, "weight") || strstr(name, "bias") || (intact__is_op(node, "fake_quantize") && i > 0);
 }

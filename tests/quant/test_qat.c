@@ -417,6 +417,20 @@ static void test_fold_in_evaluation(void **state) {
   intact_graph_destroy(l.graph);
 }
 
+/* A layer of one weight trains it and its bias, also behind a fake quantizer. */
+static void test_single_weight(void **state) {
+  (void)state;
+  lab l = lab_create(context);
+  intact_value *y = lab_linear(&l, "fc", lab_input(&l, "x", LAB_DIMS(1, 1)), 1);
+  lab_outputs(&l, 1, &y);
+  assert_ok(context, intact_prepare_qat(l.graph, NULL));
+  intact_trainable *t;
+  assert_ok(context, intact_trainable_create(l.graph, &t));
+  assert_int_equal(intact_trainable_count(t), 2);
+  intact_trainable_destroy(t);
+  intact_graph_destroy(l.graph);
+}
+
 static void test_refusals(void **state) {
   (void)state;
   lab l = network();
@@ -442,7 +456,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_chains), cmocka_unit_test(test_zero_norm_weight),
                                      cmocka_unit_test(test_observed_while_off), cmocka_unit_test(test_linear_norm), cmocka_unit_test(test_widths),
                                      cmocka_unit_test(test_learned_scales_stay_positive), cmocka_unit_test(test_clip_gradient),
-                                     cmocka_unit_test(test_fold_in_evaluation), cmocka_unit_test(test_refusals)};
+                                     cmocka_unit_test(test_fold_in_evaluation), cmocka_unit_test(test_single_weight),
+                                     cmocka_unit_test(test_refusals)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   intact_context_destroy(context);
   return failed;
