@@ -110,8 +110,9 @@ const intact_scheduler_row intact__scheduler_linear = {
     .at = at_linear,
 };
 
+/* As PyTorch's, which takes the factor back at step total_iters: never when that is 0. */
 static point at_constant(const options *o, double start, int64_t step) {
-  return rate(step < o->total_iters ? start * o->factor : start);
+  return rate(step < o->total_iters || o->total_iters == 0 ? start * o->factor : start);
 }
 static const char *check_constant(const options *o) {
   return o->factor >= 0 && o->factor <= 1 ? NULL : "factor is between 0 and 1";

@@ -167,6 +167,14 @@ static void schedules_refuse_and_resume(void **state) {
   assert_true(intact_optimizer_has_option("sgd", "momentum") && !intact_optimizer_has_option("Adam", "momentum"));
   assert_true(!intact_optimizer_has_option("NoSuch", "lr") && !intact_optimizer_has_option("SGD", "l"));
 
+  assert_int_equal(intact_scheduler_default_options(c, "ConstantLR", &options), INTACT_OK);
+  options.factor = 0.5;
+  options.total_iters = 0;
+  assert_int_equal(intact_scheduler_create(optimizer, "ConstantLR", &options, &a), INTACT_OK);
+  assert_int_equal(intact_scheduler_step(a, 0), INTACT_OK);
+  assert_true(intact_optimizer_group_options(optimizer, 0)->lr == 0.5); /* as PyTorch: the factor stays */
+  intact_scheduler_destroy(a);
+
   assert_int_equal(intact_scheduler_default_options(c, "multisteplr", &options), INTACT_OK);
   assert_int_equal(intact_scheduler_set_option(c, &options, "milestones", "5;3"), INTACT_OK);
   assert_int_equal(intact_scheduler_create(optimizer, "MultiStepLR", &options, &a), INTACT_OUT_OF_RANGE);
