@@ -355,7 +355,8 @@ static void gradient_sums(const work *k, int64_t c, const channel *h, double *su
 static void parameter_gradients(const work *k, int64_t c, const channel *h, const double *sums) {
   const double sum = sums[0], sum_x = sums[1];
   const double sum_h = sum_x * h->inverse / h->fold; /* sum of dy h, h the normalised z */
-  double d_weight = sum_h, d_layer_bias = k->training ? 0 : sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
+  double d_weight = sum_h, d_layer_bias = sum * (double)(k->weight != NULL ? k->weight[c] : 1) * h->inverse;
+  if (k->training) d_layer_bias = isnan(sum_h) ? sum_h : 0; /* behind a division by a weight of 0 all is NaN */
   if (k->folded && (k->weight[c] != 0 || k->divide)) {
     const double g = (double)k->weight[c] * h->inverse;
     const double dz_x = k->training ? g * sum_h * h->fold * sqrt(h->var + k->eps) * (1 - h->var * h->inverse * h->inverse)
