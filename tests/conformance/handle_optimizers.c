@@ -52,7 +52,8 @@ typedef struct schedule {
 } schedule;
 
 static intact_status read_schedule(conf_case *c, const char *scheduler, const json_t *object, schedule *s) {
-  static const char *const ignored[] = {"name", "scheduler", "lr", "steps", "metrics", "schedulers", "lambda"};
+  static const char *const ignored[] = {"name", "scheduler", "lr", "steps", "metrics", "schedulers", "lambda",
+                                      "epochs", "steps_per_epoch"};
   char text[100];
   const char *name;
   json_t *value;
@@ -64,6 +65,10 @@ static intact_status read_schedule(conf_case *c, const char *scheduler, const js
       const char *given = json_is_string(value) ? json_string_value(value) : text_of(value, text, sizeof text);
       INTACT_TRY(intact_scheduler_set_option(c->context, &s->options, name, given));
     }
+  }
+  if (json_object_get(object, "epochs")) { /* OneCycleLR's other way to say total_steps */
+    s->options.total_steps =
+        conf_json_int(json_object_get(object, "epochs"), 0) * conf_json_int(json_object_get(object, "steps_per_epoch"), 0);
   }
   if (json_object_get(object, "lambda")) {
     char *end;

@@ -339,7 +339,11 @@ static intact_status run_qat(training *t) {
   INTACT_TRY(give_parameters(t, "final.", false));
   INTACT_TRY(give_states(t, places, n));
   intact_variable *y = NULL;
-  intact_trainable_set_training(t->trainable, false);
+  const int64_t observed_until = conf_attr_int(c, "disable_observer_at", t->steps);
+  if (observed_until < t->steps)
+    intact_trainable_set_training(t->trainable, false);
+  else
+    intact_trainable_freeze_batch_norm(t->trainable, true); /* observers that are on stay on, as the reference's do */
   INTACT_TRY(intact_trainable_forward(t->trainable, &t->x, &y));
   const intact_status status = qat_give_copy(c, intact_variable_tensor(y), "eval_output");
   intact_variable_release(y);

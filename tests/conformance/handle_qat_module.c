@@ -249,14 +249,15 @@ static void annotate_weight(qat_net *net) {
 
 static void build_module(conf_case *c, qat_net *net) {
   const char *class_name = strchr(c->op, '.') + 1;
-  const bool linear = strncmp(class_name, "Linear", 6) == 0, line = strstr(class_name, "1d") != NULL;
+  const bool linear = strncmp(class_name, "Linear", 6) == 0;
+  const char *op = linear ? "linear" : strstr(class_name, "1d") ? "conv1d" : strstr(class_name, "3d") ? "conv3d" : "conv2d";
   char text[100], padding[40], norm[80];
   const long long p = conf_attr_int(c, "padding", 0);
-  snprintf(padding, sizeof padding, line ? "padding=[%lld]" : "padding=[%lld,%lld]", p, p);
+  snprintf(padding, sizeof padding, "padding=[%lld]", p);
   snprintf(norm, sizeof norm, "eps=%.9g momentum=%.9g", conf_attr_f64(c, "eps", 1e-5), conf_attr_f64(c, "momentum", 0.1));
   qat_fake_text(c, "weight", text, sizeof text);
   qat_net_create(c, conf_input(c, "x.0"), net);
-  qat_net_layer(net, linear ? "linear" : line ? "conv1d" : "conv2d", "", linear ? NULL : padding);
+  qat_net_layer(net, op, "", linear ? NULL : padding);
   if (strstr(class_name, "Bn")) qat_net_norm(net, "", norm);
   if (strstr(class_name, "ReLU")) qat_net_unary(net, "relu", "relu", NULL);
   qat_net_prepare(net, annotate_weight, text, text);
@@ -272,7 +273,9 @@ typedef struct module {
 /* PyTorch's statistics take NaN over, ours skip it: the scale of a channel whose weights are NaN. */
 static intact_status put_scale(module *m, int64_t step, int64_t steps) {
   const intact_observation *o = qat_observation(&m->net, "layer", 1);
-  const intact_tensor *w = intact_variable_tensor(qat_parameter(m->trainable, "weight"));
+  const intact_variable *weight = qat_parameter(m->trainable, "weight");
+  if (!o || !weight) return conf_fail(m->c, "expected a layer with a parameter 'weight' that is fake-quantized, got none");
+  const intact_tensor *w = intact_variable_tensor(weight);
   intact_tensor *scale;
   INTACT_TRY(intact_tensor_copy(o->fake->scale, &scale));
   for (int64_t i = 0; i < scale->count; i++)

@@ -115,8 +115,11 @@ static intact_status call_random(draw *d) {
     INTACT_TRY(intact_random_integers(d->generator, count(d), n == 2 ? (int64_t)bounds[0] : 0, (int64_t)bounds[n - 1], values));
   } else {
     for (int64_t i = 0; i < count(d); i++) {
-      values[i] = narrow ? (int64_t)(intact_generator_bits32(d->generator) & INT32_MAX)
-                         : (int64_t)(intact_generator_bits64(d->generator) & INT64_MAX);
+      if (d->tensor->dtype == INTACT_F32) /* whole numbers that float32 holds */
+        values[i] = (int64_t)(intact_generator_bits32(d->generator) % ((1u << 24) + 1));
+      else
+        values[i] = narrow ? (int64_t)(intact_generator_bits32(d->generator) & INT32_MAX)
+                           : (int64_t)(intact_generator_bits64(d->generator) & INT64_MAX);
     }
   }
   return set_integers(d, values);
@@ -282,16 +285,22 @@ static intact_status init_module(module *m, const char *text, const char *prefix
   double n[2] = {0, -1};
   if (strncmp(text, "Linear(", 7) == 0 || strncmp(text, "Conv", 4) == 0) return intact_init_linear(m->generator, weight, bias);
   if (strncmp(text, "Bilinear(", 9) == 0) return intact_init_bilinear(m->generator, weight, bias);
-  if (strncmp(text, "BatchNorm", 9) == 0) return intact_init_norm(weight, bias);
+  static const char *const norms[] = {"BatchNorm", "LayerNorm(", "GroupNorm(", "InstanceNorm", "RMSNorm("};
+  for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+    if (strncmp(text, norms[i], strlen(norms[i])) == 0) return weight ? intact_init_norm(weight, bias) : INTACT_OK;
   if (strncmp(text, "PReLU(", 6) == 0) return intact_init_constant(weight, 0.25);
   if (strncmp(text, "Embedding", 9) == 0) {
     n[0] = -1;
     numbers_after(text, "padding_idx=", n, 1);
     return intact_init_embedding(m->generator, weight, (int64_t)n[0]);
   }
-  if (strncmp(text, "LSTM(", 5) == 0 || strncmp(text, "GRU(", 4) == 0) {
+  if (strncmp(text, "LSTM", 4) == 0 || strncmp(text, "GRU", 3) == 0 || strncmp(text, "RNN", 3) == 0) {
+    intact_tensor *own[MAX_PARAMETERS];
+    int n_own = 0;
     numbers_after(text, "(", n, 2);
-    return intact_init_recurrent(m->generator, (int64_t)n[1], m->n, m->made);
+    for (int i = 0; i < m->n; i++)
+      if (strncmp(m->names[i], prefix, strlen(prefix)) == 0) own[n_own++] = m->made[i];
+    return intact_init_recurrent(m->generator, (int64_t)n[1], n_own, own);
   }
   if (strncmp(text, "MultiheadAttention(", 19) == 0) {
     return intact_init_attention(m->generator, parameter(m, "in_proj_weight", ""), parameter(m, "in_proj_bias", ""),
