@@ -68,7 +68,8 @@ INTACT_API void intact_trainable_clear_gradients(intact_trainable *trainable);
 INTACT_API void intact_trainable_set_training(intact_trainable *trainable, bool training);
 /* Batch norms use their running statistics, in training too, and leave them as they are. */
 INTACT_API void intact_trainable_freeze_batch_norm(intact_trainable *trainable, bool freeze);
-/* Runs the graph on the tape. outputs[i] becomes owned by the caller; on failure none is set. */
+/* Runs the graph on the tape. outputs[i] becomes owned by the caller; on failure none is set. Backward from them goes by the graph's
+   nodes: while the trainable exists. */
 INTACT_API intact_status intact_trainable_forward(intact_trainable *trainable, intact_variable *const *inputs,
                                                   intact_variable **outputs);
 

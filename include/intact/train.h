@@ -89,7 +89,8 @@ INTACT_API void intact_train_log_destroy(intact_context *context, intact_train_l
 /* Trains the parameters of `graph` (stage float, or observed after prepare_qat) in place on all of `data`: cross entropy between its
    first output [samples, classes] and the labels (s64 [n]), or a mixture with a teacher. Everything that can be wrong is found
    before the first step: labels out of range, operations without a gradient, a batch larger than the data, options. A loss that is
-   not finite ends the training with the step and the first layer with such a value; the last checkpoint stays. */
+   not finite ends the training with the step and the first layer with such a value; the last checkpoint stays. options NULL: the
+   defaults; log NULL: none is wanted. */
 INTACT_API intact_status intact_train(intact_graph *graph, intact_data *data, const intact_tensor *labels,
                                       const intact_train_options *options, intact_train_log *log);
 

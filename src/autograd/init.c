@@ -54,12 +54,18 @@ intact_status intact_init_constant(intact_tensor *tensor, double value) {
 
 intact_status intact_init_uniform(intact_generator *generator, intact_tensor *tensor, double low, double high) {
   INTACT_TRY(check_type(tensor));
+  if (tensor->count > 0 && !(isfinite(low) && isfinite(high) && low <= high)) {
+    INTACT_FAIL(tensor->context, OUT_OF_RANGE, "", "uniform initial values from %g to %g; finite bounds are needed, the lower one first", low, high);
+  }
   intact_random_uniform_f32(generator, tensor->count, (float)low, (float)high, elements(tensor));
   return INTACT_OK;
 }
 
 intact_status intact_init_normal(intact_generator *generator, intact_tensor *tensor, double mean, double std) {
   INTACT_TRY(check_type(tensor));
+  if (tensor->count > 0 && !(isfinite(mean) && isfinite(std) && std >= 0)) {
+    INTACT_FAIL(tensor->context, OUT_OF_RANGE, "", "normal initial values of mean %g and std %g; both are finite, std is at least 0", mean, std);
+  }
   intact_random_normal_f32(generator, tensor->count, (float)mean, (float)std, elements(tensor));
   return INTACT_OK;
 }
@@ -152,7 +158,10 @@ intact_status intact_init_embedding(intact_generator *generator, intact_tensor *
 }
 
 intact_status intact_init_recurrent(intact_generator *generator, int64_t hidden, int n, intact_tensor *const *parameters) {
-  const double bound = hidden > 0 ? 1 / sqrt((double)hidden) : 0;
+  const double bound = 1 / sqrt((double)hidden);
+  for (int i = 0; i < n && hidden < 1; i++) {
+    INTACT_FAIL(parameters[i]->context, OUT_OF_RANGE, "", "initial values of a recurrent layer of %lld units; at least 1 is needed", (long long)hidden);
+  }
   for (int i = 0; i < n; i++) INTACT_TRY(intact_init_uniform(generator, parameters[i], -bound, bound));
   return INTACT_OK;
 }

@@ -198,8 +198,7 @@ static const char *not_finite(const intact_scheduler_options *options) {
 
 static intact_status check(intact_optimizer *optimizer, const intact_scheduler_row *row, const intact_scheduler_options *options) {
   intact_context *context = intact__optimizer_context(optimizer);
-  const char *wrong = row->check ? row->check(options) : NULL;
-  if (!wrong && options->n_children > MAX_CHILDREN) wrong = "at most 8 children";
+  const char *wrong = options->n_children > MAX_CHILDREN ? "at most 8 children" : row->check ? row->check(options) : NULL;
   if (wrong) INTACT_FAIL(context, OUT_OF_RANGE, "", "%s: %s", row->name, wrong);
   if (not_finite(options)) INTACT_FAIL(context, OUT_OF_RANGE, "", "%s: %s is infinite or NaN; give a number", row->name, not_finite(options));
   if (intact_optimizer_group_count(optimizer) == 0) {
@@ -228,7 +227,8 @@ intact_status intact_scheduler_create(intact_optimizer *optimizer, const char *n
   s->optimizer = optimizer;
   s->row = row;
   s->options = *options;
-  for (int i = 0; i < options->n_children; i++) {
+  const int n_children = row == &intact__scheduler_sequential ? options->n_children : 0;
+  for (int i = 0; i < n_children; i++) {
     s->child_options[i] = *options->children[i].options;
     s->children[i] = (intact_scheduler_child){intact__find_scheduler(options->children[i].name)->name, &s->child_options[i]};
   }

@@ -29,6 +29,8 @@ static int passed(const options *o, int64_t step) {
   return n;
 }
 static const char *check_milestones(const options *o) {
+  enum { MOST = sizeof o->milestones / sizeof *o->milestones };
+  if (o->n_milestones < 0 || o->n_milestones > MOST) return "there are 0 to 16 milestones";
   for (int i = 1; i < o->n_milestones; i++) {
     if (o->milestones[i] < o->milestones[i - 1]) return "milestones go up";
   }
@@ -223,9 +225,11 @@ static point at_sequential(const options *o, double start, int64_t step) {
 static const char *check_sequential(const options *o) {
   if (o->n_children < 1 || !o->children || o->n_milestones != o->n_children - 1) return "one milestone fewer than children";
   for (int i = 0; i < o->n_children; i++) {
-    const intact_scheduler_row *row = intact__find_scheduler(o->children[i].name);
+    const intact_scheduler_child *child = &o->children[i];
+    const intact_scheduler_row *row = child->name ? intact__find_scheduler(child->name) : NULL;
+    if (!child->options) return "a child has no options; intact_scheduler_default_options gives them";
     if (!row || !row->at || row == &intact__scheduler_sequential) return "children are schedules that go by the step alone";
-    const char *wrong = row->check ? row->check(o->children[i].options) : NULL;
+    const char *wrong = row->check ? row->check(child->options) : NULL;
     if (wrong) return wrong;
   }
   return check_milestones(o);

@@ -148,8 +148,14 @@ static intact_status check_inputs(const intact_trainable *t, intact_variable *co
   const intact_graph *graph = t->graph;
   const intact_tensor **tensors = intact__alloc_zeroed(t->context, (size_t)graph->n_inputs + 1, sizeof *tensors);
   if (!tensors) return intact__no_memory(t->context, 0);
-  for (int i = 0; i < graph->n_inputs; i++) tensors[i] = inputs[i]->tensor;
-  const intact_status status = intact__graph_check_inputs(graph, tensors);
+  intact_status status = INTACT_OK;
+  for (int i = 0; i < graph->n_inputs && status == INTACT_OK; i++) {
+    if (inputs[i]) tensors[i] = inputs[i]->tensor;
+    else
+      status = intact__fail(t->context, INTACT_WRONG_USE, graph->inputs[i]->name, __FILE__, __LINE__, "no variable is given for input %s",
+                            graph->inputs[i]->name);
+  }
+  if (status == INTACT_OK) status = intact__graph_check_inputs(graph, tensors);
   intact__free(t->context, tensors);
   return status;
 }

@@ -97,6 +97,8 @@ intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, 
                                         intact_train_outcome *outcome) {
   intact_train_outcome made = {0};
   intact_train_log own = {0};
+  if (!data || !labels || !outcome)
+    INTACT_FAIL(graph->context, WRONG_USE, "", "a training for integers needs samples, their labels, and a place for what it makes");
   INTACT_TRY(equalize(graph, data, qat));
   INTACT_TRY(intact_prepare_qat(graph, qat));
   intact_train_options with = options ? *options : intact_train_default_options();
@@ -112,6 +114,9 @@ intact_status intact_train_for_integers(intact_graph *graph, intact_data *data, 
     return status;
   }
   *outcome = made;
-  *log = own;
+  if (log)
+    *log = own;
+  else
+    intact_train_log_destroy(graph->context, &own);
   return INTACT_OK;
 }

@@ -7,8 +7,9 @@
 static intact_status replace(intact_context *context, intact_variable **output, const intact_tensor *value) {
   intact_variable *gap = NULL, *sum = NULL;
   const intact_tensor *y = intact_variable_tensor(*output);
-  if (value->dtype != INTACT_F32 || !intact__shape_equal(y->rank, y->dims, value->rank, value->dims))
-    INTACT_FAIL(context, INTERNAL, "", "the outputs that stand in for the network's have another type or shape");
+  if (!value || value->dtype != INTACT_F32 || !intact__shape_equal(y->rank, y->dims, value->rank, value->dims))
+    INTACT_FAIL(context, WRONG_USE, "", "the outputs that stand in for the network's are not there, or of another type or shape; give f32 ones of "
+                "the shapes of the network's");
   INTACT_TRY(intact_variable_create(value, false, &gap));
   intact_status status = intact_variable_call(context, "add", NULL, 2, (intact_variable *[]){*output, gap}, 1, &sum);
   intact_variable_release(gap);

@@ -322,6 +322,9 @@ static intact_status train_together(task *k) {
 intact_status intact_train(intact_graph *graph, intact_data *data, const intact_tensor *labels, const intact_train_options *options,
                            intact_train_log *log) {
   intact_context *context = graph->context;
+  const intact_train_options defaults = intact_train_default_options();
+  if (!options) options = &defaults;
+  if (!data || !labels) INTACT_FAIL(context, WRONG_USE, "", "a training needs samples and their labels");
   task k = {.data = data, .labels = labels, .options = options, .n = count_replicas(graph, options), .lock = PTHREAD_MUTEX_INITIALIZER};
   if (options->replicas < 0 || options->replicas > INTACT_MAX_REPLICAS)
     INTACT_FAIL(context, OUT_OF_RANGE, "", "%d replicas; 0 (as many as processes) to %d are possible", options->replicas, INTACT_MAX_REPLICAS);

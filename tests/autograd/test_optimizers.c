@@ -178,6 +178,16 @@ static void schedules_refuse_and_resume(void **state) {
   assert_int_equal(intact_scheduler_default_options(c, "multisteplr", &options), INTACT_OK);
   assert_int_equal(intact_scheduler_set_option(c, &options, "milestones", "5;3"), INTACT_OK);
   assert_int_equal(intact_scheduler_create(optimizer, "MultiStepLR", &options, &a), INTACT_OUT_OF_RANGE);
+  options.n_milestones = 17;
+  assert_int_equal(intact_scheduler_create(optimizer, "MultiStepLR", &options, &a), INTACT_OUT_OF_RANGE);
+  options.n_milestones = 0;
+  options.n_children = 1;
+  options.children = &(intact_scheduler_child){"StepLR", NULL};
+  assert_int_equal(intact_scheduler_create(optimizer, "SequentialLR", &options, &a), INTACT_OUT_OF_RANGE);
+  options.children = &(intact_scheduler_child){NULL, &options};
+  assert_int_equal(intact_scheduler_create(optimizer, "SequentialLR", &options, &a), INTACT_OUT_OF_RANGE);
+  options.n_children = 0;
+  options.children = NULL;
   assert_int_equal(intact_scheduler_set_option(c, &options, "milestones", "2;4"), INTACT_OK);
   intact_optimizer_group_options(optimizer, 0)->lr = 1;
   assert_int_equal(intact_scheduler_create(optimizer, "MultiStepLR", &options, &a), INTACT_OK);

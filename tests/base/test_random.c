@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator against published values; state, refusals. What PyTorch draws is in the reference suite `random`. */
+#include <math.h>
+
+#include "intact/init.h"
 #include "support/test.h"
 
 #include <string.h>
@@ -43,6 +46,27 @@ static void state_continues_the_stream(void **state) {
   assert_memory_equal(x, y, sizeof x); /* untouched by the failures */
   intact_generator_destroy(a);
   intact_generator_destroy(b);
+  intact_context_destroy(c);
+}
+
+/* As torch.nn.init refuses them: bounds the wrong way round, a negative std. */
+static void senseless_initial_values_are_refused(void **state) {
+  (void)state;
+  intact_context *c = test_context(1);
+  intact_generator *g;
+  intact_tensor *x;
+  assert_ok(c, intact_generator_create(c, 0, &g));
+  assert_ok(c, intact_tensor_create(c, INTACT_F32, 2, (const int64_t[]){2, 3}, &x));
+  assert_fails(intact_init_uniform(g, x, 1, 0), INTACT_OUT_OF_RANGE);
+  assert_fails(intact_init_uniform(g, x, 0, NAN), INTACT_OUT_OF_RANGE);
+  assert_fails(intact_init_normal(g, x, 0, -1), INTACT_OUT_OF_RANGE);
+  assert_fails(intact_init_kaiming_normal(g, x, INFINITY, INTACT_FAN_IN), INTACT_OUT_OF_RANGE);
+  assert_fails(intact_init_xavier_uniform(g, x, -1), INTACT_OUT_OF_RANGE);
+  assert_fails(intact_init_recurrent(g, 0, 1, &x), INTACT_OUT_OF_RANGE);
+  assert_ok(c, intact_init_uniform(g, x, 2, 2));
+  assert_true(((const float *)intact_tensor_data(x))[5] == 2);
+  intact_tensor_destroy(x);
+  intact_generator_destroy(g);
   intact_context_destroy(c);
 }
 
@@ -105,6 +129,7 @@ int main(void) {
       cmocka_unit_test(words_are_those_of_the_standard),
       cmocka_unit_test(state_continues_the_stream),
       cmocka_unit_test(senseless_wishes_are_refused),
+      cmocka_unit_test(senseless_initial_values_are_refused),
       cmocka_unit_test(integers_of_wide_ranges_take_two_words),
       cmocka_unit_test(order_of_an_epoch_is_a_permutation),
   };

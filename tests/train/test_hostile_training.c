@@ -364,6 +364,35 @@ static void a_damaged_checkpoint_is_refused(void **state) {
   intact_context_destroy(c);
 }
 
+/* ---- the library's own doors ---- */
+static intact_status nothing_stands_in(void *user, const intact_graph *graph, const intact_tensor *const *inputs, intact_tensor **outputs) {
+  (void)graph;
+  (void)inputs;
+  *outputs = NULL;
+  return *(const int *)user ? INTACT_IO : INTACT_OK;
+}
+
+static void what_is_left_out_is_refused_or_a_default(void **state) {
+  (void)state;
+  intact_context *c = test_context(1);
+  lesson l;
+  intact_train_outcome outcome;
+  int fails;
+  intact_train_options options = intact_train_default_options();
+  options.stand_in = nothing_stands_in;
+  options.stand_in_user = &fails;
+  open_lesson(c, "mlp", &l);
+  assert_ok(c, intact_train(l.graph, l.data, l.labels, NULL, NULL));
+  assert_fails(intact_train(l.graph, NULL, l.labels, NULL, NULL), INTACT_WRONG_USE);
+  assert_fails(intact_train(l.graph, l.data, NULL, NULL, NULL), INTACT_WRONG_USE);
+  for (fails = 0; fails < 2; fails++) assert_fails(train_with(&l, &options), fails ? INTACT_IO : INTACT_WRONG_USE);
+  assert_fails(intact_train_for_integers(l.graph, l.data, l.labels, NULL, NULL, NULL, NULL), INTACT_WRONG_USE);
+  assert_ok(c, intact_train_for_integers(l.graph, l.data, l.labels, NULL, NULL, NULL, &outcome));
+  intact_graph_destroy(outcome.qdq);
+  close_lesson(&l);
+  intact_context_destroy(c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_may_differ_in_size),
@@ -376,6 +405,7 @@ int main(void) {
       cmocka_unit_test(going_on_means_with_the_same_options),
       cmocka_unit_test(a_training_can_be_made_longer),
       cmocka_unit_test(a_damaged_checkpoint_is_refused),
+      cmocka_unit_test(what_is_left_out_is_refused_or_a_default),
   };
   test_reference("models", models, sizeof models);
   return cmocka_run_group_tests(tests, NULL, NULL);
