@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,6 +310,7 @@ static void occupy_closed_descriptors(void) {
 
 int main(int argc, char **argv) {
   cli c = {0};
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond the limit is an error with a message, not the end */
   occupy_closed_descriptors();
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     cli_print_help(argc < 2 ? stderr : stdout, NULL);

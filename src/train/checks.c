@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "graph/fake_quantizer.h"
 #include "train/trainer.h"
@@ -22,6 +23,10 @@ static intact_status check_numbers(const intact_trainer *t) {
   if (!(o->label_smoothing >= 0 && o->label_smoothing < 1) || !(o->clip_norm >= 0)) {
     INTACT_FAIL(t->context, OUT_OF_RANGE, "", "label smoothing %g and clipping to a norm of %g; the first is at least 0 and below 1, "
                 "the second not below 0", o->label_smoothing, o->clip_norm);
+  }
+  if (o->checkpoint_steps < 0 || (!o->checkpoint && (o->resume || o->checkpoint_steps > 0))) {
+    INTACT_FAIL(t->context, WRONG_USE, "", "a checkpoint every %lld steps%s, %s folder; they need one, and at least 1 step between",
+                (long long)o->checkpoint_steps, o->resume ? " to resume from" : "", o->checkpoint ? "with a" : "without a");
   }
   if (o->teacher && (!(o->distill_weight > 0 && o->distill_weight <= 1) || !(o->distill_temperature > 0))) {
     INTACT_FAIL(t->context, OUT_OF_RANGE, "", "a teacher with weight %g and temperature %g; the weight is above 0 and at most 1, the "
@@ -69,9 +74,10 @@ static intact_status check_parameters_before(const intact_trainer *t) {
 }
 
 static intact_status check_labels(const intact_trainer *t, const intact_tensor *labels, int64_t samples, const char *what) {
+  char text[160];
   if (labels->dtype != INTACT_S64 || labels->rank != 1 || labels->count < samples) {
-    INTACT_FAIL(t->context, SIZE_MISMATCH, "", "%lld %s for %lld samples; give one whole number for each", (long long)labels->count,
-                what, (long long)samples);
+    INTACT_FAIL(t->context, SIZE_MISMATCH, "", "%s are %s %s for %lld samples; give one whole number for each, s64 [samples]", what,
+                intact_dtype_text(labels->dtype), intact__shape_text(labels->rank, labels->dims, text), (long long)samples);
   }
   for (int64_t i = 0; i < samples; i++) {
     const int64_t label = ((const int64_t *)labels->data)[i];
@@ -113,6 +119,7 @@ static intact_status check_teacher_input(const intact_trainer *t, const intact_v
 static intact_status check_teacher(const intact_trainer *t) {
   const intact_graph *teacher = t->options->teacher;
   if (!teacher) return INTACT_OK;
+  if (teacher == t->graph) INTACT_FAIL(t->context, WRONG_USE, teacher->name, "the network can't be its own teacher; give a copy");
   const intact_value *y = teacher->n_outputs > 0 ? teacher->outputs[0] : NULL;
   if (teacher->n_inputs != t->graph->n_inputs) {
     INTACT_FAIL(t->context, SIZE_MISMATCH, teacher->name, "the teacher has %d inputs, the network %d; a teacher takes the same samples",
@@ -212,6 +219,9 @@ static intact_status check_folder(const intact_trainer *t) {
   }
   if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
     INTACT_FAIL(t->context, IO, folder, "'%s' is no folder; checkpoints need one", folder);
+  }
+  if (t->rank == 0 && access(folder, W_OK | X_OK) != 0) {
+    INTACT_FAIL(t->context, IO, folder, "folder '%s' takes no checkpoints: %s; name one that can be written", folder, strerror(errno));
   }
   return INTACT_OK;
 }

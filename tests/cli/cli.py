@@ -247,6 +247,8 @@ def train_wrongly(place, out):
     for arguments, code, word in wrong:
         got, _, err = call("train", *TRAIN, *arguments, "-o", out, "--quiet")
         check(f"refusal of train {arguments[-2:]}", got == code and word in err and not out.exists(), (got, err))
+    limited = subprocess.run(["bash", "-c", 'ulimit -f 20; exec "$@"', "x", INTACT, "train", *map(str, [model, *TRAIN, "-o", out])], capture_output=True, text=True)
+    check("a file beyond the limit", limited.returncode == 1 and str(out) in limited.stderr and not out.exists(), limited)
     for option in ("--log", "--report"):
         got, text, err = call("train", model, *TRAIN, "-o", out, option, "/dev/full", "--quiet", "--json")
         check(f"{option} on a full disk", got == 1 and json.loads(text).get("error", {}).get("kind") == "io" and "/dev/full" in err, (got, text, err))

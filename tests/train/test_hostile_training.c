@@ -87,6 +87,9 @@ static void a_teacher_takes_the_same_samples(void **state) {
     assert_refused(&l, &options, INTACT_SIZE_MISMATCH, rows[i].word);
     intact_graph_destroy(teacher);
   }
+  options.teacher = l.graph;
+  options.replicas = 1;
+  assert_refused(&l, &options, INTACT_WRONG_USE, "its own teacher");
   close_lesson(&l);
   intact_context_destroy(c);
 }
@@ -188,6 +191,9 @@ static void schedules_that_do_not_fit_are_found_at_once(void **state) {
   options.augment_shift = 28; /* nothing would be left of a picture */
   assert_refused(&l, &options, INTACT_OUT_OF_RANGE, "28 pixels");
   options.augment_shift = 0;
+  options.checkpoint_steps = 5;
+  assert_refused(&l, &options, INTACT_WRONG_USE, "without a folder");
+  options.checkpoint_steps = 0;
   assert_ok(c, intact_prepare_qat(l.graph, NULL));
   options.qat.freeze_observers_at = 0;
   assert_refused(&l, &options, INTACT_WRONG_USE, "observers are frozen from step 0 on");
