@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "autograd/scheduler.h"
 #include "graph/fake_quantizer.h"
@@ -25,19 +26,30 @@ static intact_status add(intact_tensor_set *set, intact_context *context, const 
   return intact_tensor_set_add(set, name, tensor);
 }
 
+/* Names are kept up to this length; of longer ones the beginning, and a checksum of the whole. */
+enum { NAME = 200, NAME_BYTES = NAME + 60 };
+
+static void name_in_file(const char *kind, const char *name, const char *end, char *buffer) {
+  const size_t length = strlen(name);
+  if (length <= NAME)
+    snprintf(buffer, NAME_BYTES, "%s.%s%s", kind, name, end);
+  else
+    snprintf(buffer, NAME_BYTES, "%s.%.*s#%08lx%s", kind, NAME - 9, name, (unsigned long)crc32_z(0, (const uint8_t *)name, length), end);
+}
+
 /* The state of what observes and simulates at a node. */
 static intact_status save_observation(const intact_node *node, intact_tensor_set *set) {
-  char prefix[300];
+  char prefix[NAME_BYTES];
   const intact_observation *o = node->observation;
-  snprintf(prefix, sizeof prefix, "observer.%s.", node->name);
+  name_in_file("observer", node->name, ".", prefix);
   if (o->fake) return intact__fake_quantizer_save(o, prefix, set);
   return o->state ? o->spec.observer->save(o->context, o->state, prefix, set) : INTACT_OK;
 }
 
 static intact_status load_observation(const intact_node *node, const intact_tensor_set *set) {
-  char prefix[300];
+  char prefix[NAME_BYTES];
   intact_observation *o = node->observation;
-  snprintf(prefix, sizeof prefix, "observer.%s.", node->name);
+  name_in_file("observer", node->name, ".", prefix);
   if (o->fake) return intact__fake_quantizer_load(o, prefix, set);
   return o->state ? o->spec.observer->load(o->context, o->state, prefix, set) : INTACT_OK;
 }
@@ -45,11 +57,11 @@ static intact_status load_observation(const intact_node *node, const intact_tens
 static bool is_kept(const intact_value *value) { return value && value->constant && value->dtype == INTACT_F32; }
 
 intact_status intact__checkpoint_network(const intact_trainer *t, intact_tensor_set *set) {
-  char name[300];
+  char name[NAME_BYTES];
   for (size_t i = 0; i < t->graph->n_values; i++) {
     const intact_value *value = t->graph->values[i];
     if (!is_kept(value)) continue;
-    snprintf(name, sizeof name, "network.%s", value->name);
+    name_in_file("network", value->name, "", name);
     INTACT_TRY(add(set, t->context, name, INTACT_F32, value->rank, value->constant->dims, value->constant->data));
   }
   for (const intact_node *node = t->graph->first; node; node = node->next) {
@@ -119,13 +131,13 @@ static intact_status find(const intact_trainer *t, const intact_tensor_set *set,
 }
 
 static intact_status load_network(const intact_trainer *t, const intact_tensor_set *set) {
-  char name[300];
+  char name[NAME_BYTES];
   const intact_tensor *from;
   for (int pass = 0; pass < 2; pass++) { /* the first only looks */
     for (size_t i = 0; i < t->graph->n_values; i++) {
       const intact_value *value = t->graph->values[i];
       if (!is_kept(value)) continue;
-      snprintf(name, sizeof name, "network.%s", value->name);
+      name_in_file("network", value->name, "", name);
       INTACT_TRY(find(t, set, name, INTACT_F32, value->constant->count, &from));
       if (pass == 1) memcpy(intact_tensor_mutable_data(value->constant), from->data, intact_tensor_bytes(from));
     }

@@ -322,6 +322,35 @@ static void a_training_can_be_made_longer(void **state) {
   intact_context_destroy(c);
 }
 
+/* Two layers whose names differ behind 400 letters: both come back. */
+static void long_names_stay_apart(void **state) {
+  (void)state;
+  intact_context *c = test_context(1);
+  char text[4000], letters[401];
+  place p;
+  lesson l;
+  intact_train_options options = intact_train_default_options();
+  memset(letters, 'a', 400);
+  letters[400] = 0;
+  snprintf(text, sizeof text,
+           "intact graph 1\nname \"net\"\nstage float\nrequantize f32_rne\nsymbols N\ninput x: f32[N,1,28,28]\n"
+           "constant %s_1: f32[10,1]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\nconstant %s_2: f32[10]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}\n"
+           "m: f32[N,1] = mean(x) dim=[2,3]\ny: f32[N,10] = linear(m, %s_1, %s_2)\noutput y\n", letters, letters, letters, letters);
+  make_place(&p);
+  options.checkpoint = p.folder;
+  options.resume = true;
+  for (options.epochs = 1; options.epochs <= 2; options.epochs++) {
+    open_lesson(c, "mlp", &l);
+    intact_graph_destroy(l.graph);
+    assert_ok(c, intact_graph_parse(c, text, &l.graph));
+    assert_ok(c, intact_prepare_qat(l.graph, NULL));
+    assert_ok(c, train_with(&l, &options));
+    close_lesson(&l);
+  }
+  clear_place(&p);
+  intact_context_destroy(c);
+}
+
 /* Numbers at an index of a tensor of the checkpoint that no training writes. */
 static void a_damaged_checkpoint_is_refused(void **state) {
   (void)state;
@@ -410,6 +439,7 @@ int main(void) {
       cmocka_unit_test(bits_for_no_node_are_refused),
       cmocka_unit_test(going_on_means_with_the_same_options),
       cmocka_unit_test(a_training_can_be_made_longer),
+      cmocka_unit_test(long_names_stay_apart),
       cmocka_unit_test(a_damaged_checkpoint_is_refused),
       cmocka_unit_test(what_is_left_out_is_refused_or_a_default),
   };
