@@ -39,8 +39,8 @@ static intact_status check_finite(const intact_trainer *t, intact_tensor *const 
     const int64_t at = intact__train_first_not_finite(tensors[i]), within = n > 0 ? tensors[i]->count / n : 0;
     if (at < 0) continue;
     const int64_t row = at / within, sample = samples ? samples[row] : first + row;
-    INTACT_FAIL(t->context, INVALID_VALUE, t->graph->inputs[i]->name, "step %lld: sample %lld holds %g for input %s; leave such samples out, "
-                "or put numbers there", (long long)t->step, (long long)sample, fabs((double)intact__f32(tensors[i])[at]),
+    INTACT_FAIL(t->context, INVALID_VALUE, t->graph->inputs[i]->name, "step %lld: %s %lld holds %g for input %s; leave such samples out, "
+                "or put numbers there", (long long)t->step, samples ? "sample" : "test sample", (long long)sample, fabs((double)intact__f32(tensors[i])[at]),
                 t->graph->inputs[i]->name);
   }
   return INTACT_OK;

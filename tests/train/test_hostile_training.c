@@ -139,7 +139,14 @@ static void a_sample_with_nan_is_named(void **state) {
     intact_data_close(l.data);
     assert_ok(c, intact_data_open(c, path, l.graph, NULL, &l.data));
     if (i) assert_ok(c, intact_prepare_qat(l.graph, NULL)); /* which would make a number of it */
-    assert_refused(&l, &options, INTACT_INVALID_VALUE, "sample 300 holds");
+    assert_refused(&l, &options, INTACT_INVALID_VALUE, ": sample 300 holds");
+    intact_train_options tested = options;
+    lesson good;
+    open_lesson(c, "mlp", &good);
+    tested.test = l.data;
+    tested.test_labels = l.labels;
+    assert_refused(&good, &tested, INTACT_INVALID_VALUE, ": test sample 300 holds");
+    close_lesson(&good);
     close_lesson(&l);
     intact_context_destroy(c);
   }
