@@ -77,7 +77,7 @@ static point at_cosine_restarts(const options *o, double start, int64_t step) {
   } else {
     while (step >= length) {
       step -= length;
-      length *= o->t_mult;
+      length = length > INT64_MAX / o->t_mult ? INT64_MAX : length * o->t_mult;
     }
   }
   return rate(o->eta_min + (start - o->eta_min) * (1 + cos(PI * (double)step / (double)length)) / 2);

@@ -167,6 +167,14 @@ static void schedules_refuse_and_resume(void **state) {
   assert_true(intact_optimizer_has_option("sgd", "momentum") && !intact_optimizer_has_option("Adam", "momentum"));
   assert_true(!intact_optimizer_has_option("NoSuch", "lr") && !intact_optimizer_has_option("SGD", "l"));
 
+  assert_int_equal(intact_scheduler_default_options(c, "CosineAnnealingWarmRestarts", &options), INTACT_OK);
+  options.t_0 = 2;
+  options.t_mult = INT64_MAX; /* the second wave never ends */
+  intact_optimizer_group_options(optimizer, 0)->lr = 1;
+  assert_int_equal(intact_scheduler_create(optimizer, "CosineAnnealingWarmRestarts", &options, &a), INTACT_OK);
+  for (int i = 0; i < 5; i++) assert_int_equal(intact_scheduler_step(a, 0), INTACT_OK);
+  assert_true(intact_optimizer_group_options(optimizer, 0)->lr == 1);
+  intact_scheduler_destroy(a);
   assert_int_equal(intact_scheduler_default_options(c, "ConstantLR", &options), INTACT_OK);
   options.factor = 0.5;
   options.total_iters = 0;
