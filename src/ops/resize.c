@@ -193,6 +193,8 @@ static intact_status resizing_make(intact_context *context, const intact_node *n
   int n = axes_of(node);
   intact_resize_rule rule = upsample_rule(node, for_gradient), plain = {.mode = INTACT_RESIZE_NEAREST, .nearest = INTACT_NEAREST_FLOOR};
   if (is_general(node)) resize_rule(node, &rule);
+  else if (for_gradient && rule.mode == INTACT_RESIZE_CUBIC && intact__shape_equal(x->rank, x->dims, y->rank, y->dims))
+    rule.whole_steps = true; /* PyTorch hands the gradient through when no axis changes */
   *r = (resizing){.planes = intact__known_product(x->dims, 0, x->rank - n)};
   for (int a = 0; a < 3; a++) {
     int d = x->rank - 3 + a;
