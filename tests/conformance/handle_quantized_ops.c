@@ -63,7 +63,9 @@ static bool read_qparams(const conf_case *c, const char *name, const intact_tens
   q->qparams.n = scales->count;
   if (scales->count > MAX_CHANNELS) return false;
   q->qparams.scheme = q->qparams.n > 1 ? INTACT_PER_CHANNEL_AFFINE : INTACT_PER_TENSOR_AFFINE;
-  q->qparams.axis = q->qparams.n == x->dims[conf_attr_int(c, text, 0)] ? (int)conf_attr_int(c, text, 0) : -1;
+  const int64_t axis = conf_attr_int(c, text, 0);
+  q->qparams.axis = axis >= 0 && axis < x->rank && q->qparams.n == x->dims[axis] ? (int)axis : -1;
+  if (zeros && zeros->count != scales->count) return false;
   for (int64_t i = 0; i < q->qparams.n; i++) {
     q->scale[i] = (float)intact__tensor_get_f64(scales, i);
     q->zero_point[i] = zeros ? (int32_t)intact__tensor_get_s64(zeros, i) : 0;
