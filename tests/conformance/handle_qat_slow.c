@@ -20,7 +20,8 @@ typedef struct slow_module {
   intact_node *fake_node;
   intact_variable *values[MAX_VALUES]; /* of this step */
   int n_values;
-  char pads[40];
+  const char *layer; /* its op */
+  char pads[40], channel_shape[40], reduced[40];
   qat_series series[3];
 } slow_module;
 
@@ -53,8 +54,8 @@ static intact_variable *deviation(slow_module *m, intact_variable *var) {
   return call(m, "sqrt", NULL, call(m, "add", NULL, var, keep(m, variable)), NULL);
 }
 
-/* [C] against [N,C,H,W] */
-static intact_variable *per_channel(slow_module *m, intact_variable *v) { return call(m, "reshape", "shape=[1,-1,1,1]", v, NULL); }
+/* [C] against [N,C,...] */
+static intact_variable *per_channel(slow_module *m, intact_variable *v) { return call(m, "reshape", m->channel_shape, v, NULL); }
 
 static void update_statistics(slow_module *m, intact_variable *conv) {
   intact_variable *results[3] = {NULL};
@@ -92,14 +93,14 @@ static intact_variable *fake_weight(slow_module *m) {
 static intact_variable *forward(slow_module *m, intact_variable *x, bool training) {
   intact_variable *mean, *dev, *const *p = m->parameters, *conv = NULL, *y;
   if (training) {
-    conv = call(m, "conv2d", m->pads, x, p[W]);
+    conv = call(m, m->layer, m->pads, x, p[W]);
     update_statistics(m, conv);
   }
-  y = call(m, "conv2d", m->pads, x, fake_weight(m));
+  y = call(m, m->layer, m->pads, x, fake_weight(m));
   if (training) {
-    mean = call(m, "mean", "dim=[0,2,3] keepdim=true", conv, NULL);
+    mean = call(m, "mean", m->reduced, conv, NULL);
     intact_variable *gap = call(m, "sub", NULL, conv, mean);
-    dev = deviation(m, call(m, "mean", "dim=[0,2,3] keepdim=true", call(m, "mul", NULL, gap, gap), NULL));
+    dev = deviation(m, call(m, "mean", m->reduced, call(m, "mul", NULL, gap, gap), NULL));
     y = call(m, "mul", NULL, y, call(m, "div", NULL, deviation(m, per_channel(m, m->var)), dev));
   } else {
     mean = per_channel(m, p[BIAS] ? call(m, "sub", NULL, m->mean, p[BIAS]) : m->mean);
@@ -162,11 +163,21 @@ static intact_status make_fake(slow_module *m) {
   return intact__fake_observation(m->context, &wish, row, options, true, w->dims[0], &m->fake_node->observation);
 }
 
+/* The layer by the weight's rank, and the attributes that go with it. */
+static void choose_layer(slow_module *m) {
+  static const char *const layers[] = {"linear", "conv1d", "conv2d", "conv3d"};
+  const intact_tensor *w = conf_input(m->c, "init.weight");
+  const int spatial = w && w->rank >= 2 && w->rank <= 5 ? w->rank - 2 : 0;
+  m->layer = layers[spatial];
+  if (spatial > 0) snprintf(m->pads, sizeof m->pads, "padding=[%lld]", (long long)conf_attr_int(m->c, "padding", 0));
+  snprintf(m->channel_shape, sizeof m->channel_shape, "shape=[1,-1%.*s]", 2 * spatial, ",1,1,1");
+  snprintf(m->reduced, sizeof m->reduced, "dim=[0%.*s] keepdim=true", 2 * spatial, ",2,3,4");
+}
+
 static intact_status run(slow_module *m) {
   conf_case *c = m->c;
   const int64_t steps = conf_attr_int(c, "steps", 0);
-  const long long p = conf_attr_int(c, "padding", 0);
-  snprintf(m->pads, sizeof m->pads, "padding=[%lld,%lld]", p, p);
+  choose_layer(m);
   for (int i = 0; i < PARAMETERS; i++) {
     const intact_tensor *start = conf_input(c, "init.%s", names[i]);
     if (start) INTACT_TRY(qat_variable(start, true, &m->parameters[i]));
