@@ -314,22 +314,45 @@ static intact_status infer_one_hot(intact_infer *infer) {
     INTACT_FAIL(infer->context, UNSUPPORTED_TYPE, node->name, "one_hot: x is %s; it must hold integers",
                 intact_dtype_text(x->dtype));
   }
-  if (classes < 1 || classes > INT32_MAX) {
-    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name, "one_hot: num_classes is %lld; it must be given and at least 1",
-                (long long)classes);
+  if ((classes < 1 && classes != -1) || classes > INT32_MAX) {
+    INTACT_FAIL(infer->context, OUT_OF_RANGE, node->name,
+                "one_hot: num_classes is %lld; it must be at least 1, or -1 for one more than the largest element", (long long)classes);
   }
   if (x->rank < 0) return intact__infer_unranked(infer, INTACT_S64);
+  if (x->rank == INTACT_MAX_RANK) {
+    INTACT_FAIL(infer->context, SIZE_MISMATCH, node->name, "one_hot: x has rank %d; there is no room for another dimension", x->rank);
+  }
   int64_t dims[INTACT_MAX_RANK + 1];
   memcpy(dims, x->dims, (size_t)x->rank * sizeof(int64_t));
-  dims[x->rank] = classes;
+  dims[x->rank] = classes == -1 ? intact__infer_unknown_dim(infer) : classes;
   return intact__infer_result(infer, 0, INTACT_S64, x->rank + 1, dims);
 }
 
+/* One more than the largest element. */
+static intact_status count_classes(const intact_call *call, int64_t *classes) {
+  const intact_tensor *x = call->operands[0];
+  int64_t most = -1;
+  for (int64_t i = 0; i < x->count; i++) {
+    const int64_t class = intact__tensor_get_s64(x, i);
+    most = class > most ? class : most;
+  }
+  if (most < 0 || most >= INT32_MAX) {
+    INTACT_FAIL(call->context, OUT_OF_RANGE, call->node->name, "one_hot: the largest of %lld elements is %lld; num_classes must be given",
+                (long long)x->count, (long long)most);
+  }
+  *classes = most + 1;
+  return INTACT_OK;
+}
+
 static intact_status eval_one_hot(const intact_call *call) {
+  const intact_tensor *x = call->operands[0];
+  int64_t classes = intact__attr_int(call->node, "num_classes"), dims[INTACT_MAX_RANK + 1];
   intact_tensor *y;
-  INTACT_TRY(intact__call_begin(call, &y));
-  int64_t classes = intact__attr_int(call->node, "num_classes");
-  INTACT_TRY(check_indices(call->context, call->node, call->operands[0], classes));
+  if (classes == -1) INTACT_TRY(count_classes(call, &classes));
+  INTACT_TRY(check_indices(call->context, call->node, x, classes));
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof(int64_t));
+  dims[x->rank] = classes;
+  INTACT_TRY(intact__call_result(call, 0, INTACT_S64, x->rank + 1, dims, &y));
   int64_t *to = y->data;
   for (int64_t i = 0; i < y->count; i++) to[i] = intact__tensor_get_s64(call->operands[0], i / classes) == i % classes;
   return INTACT_OK;
@@ -337,7 +360,7 @@ static intact_status eval_one_hot(const intact_call *call) {
 
 const intact_op intact_op_one_hot = {
     .name = "one_hot",
-    .doc = "1 at position x of a new last dimension of num_classes, else 0.",
+    .doc = "1 at position x of a new last dimension of num_classes (-1: one more than the largest x), else 0.",
     .schema = {INTACT_OPERANDS({"x", INTACT_ROLE_INDEX, 0}), INTACT_RESULTS("y"),
                INTACT_ATTRS(INTACT_INT_ATTR("num_classes", -1))},
     .infer = infer_one_hot,
