@@ -118,7 +118,7 @@ static channel channel_of(const work *k, int64_t c) {
   if (k->folded && !k->training && !k->divide) h.slope = weight != 0 ? 1 : 0;
   h.offset = (float)h.shift;
   h.factor = (float)h.slope;
-  h.rest = (float)beta;
+  h.rest = (float)(beta + ((double)h.offset - h.shift) * h.slope); /* what rounding the offset moves */
   if (k->folded && !k->training) { /* one number, as convert makes the bias */
     h.rest = (float)(beta - h.shift * h.slope);
     h.offset = 0;
@@ -388,14 +388,16 @@ static void gradient_channels(void *user, int64_t begin, int64_t end) {
     parameter_gradients(k, c, &h, k->shared != NULL ? k->own + 2 * c : own); /* the parts' gradients are added later */
     if (k->dx == NULL) continue;
     const double in_x = h.inverse / h.fold;
-    const float mean_dy = k->training ? (float)(sums[0] / k->n) : 0, slope = k->training ? (float)(sums[1] / k->n * in_x * in_x) : 0;
+    const double steep = k->training ? sums[1] / k->n * in_x * in_x : 0;
+    const float shift = (float)h.shift, slope = (float)steep; /* what rounding the shift moves is taken back with the mean */
+    const float mean_dy = k->training ? (float)(sums[0] / k->n + ((double)shift - h.shift) * steep) : 0;
     for (int64_t b = 0; b < k->batch; b++) {
       const float *x = plane_of(k, k->x, b, c);
       float *dx = k->dx + (x - k->x);
       if (dy == k->dx)
-        pull_back_here(x, dx, k->plane, mean_dy, (float)h.shift, slope, h.factor);
+        pull_back_here(x, dx, k->plane, mean_dy, shift, slope, h.factor);
       else
-        pull_back(x, plane_of(k, dy, b, c), dx, k->plane, mean_dy, (float)h.shift, slope, h.factor);
+        pull_back(x, plane_of(k, dy, b, c), dx, k->plane, mean_dy, shift, slope, h.factor);
     }
   }
 }
