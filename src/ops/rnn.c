@@ -23,8 +23,9 @@ static void read_attributes(const intact_node *node, intact_rnn *rnn) {
   rnn->reset_after = rnn->kind != INTACT_RNN_GRU || intact__attr_int(node, "reset_after") != 0;
   rnn->first_param = rnn->kind == INTACT_RNN_LSTM ? 3 : 2;
   /* Two tensors for each layer and direction are the weights alone. */
-  rnn->biases = intact__attr_int(node, "has_biases") != 0 &&
-                node->n_operands - rnn->first_param != 2 * rnn->layers * rnn->directions;
+  const bool weights_alone = rnn->layers <= node->n_operands && rnn->layers >= 0 &&
+                             node->n_operands - rnn->first_param == 2 * rnn->layers * rnn->directions;
+  rnn->biases = intact__attr_int(node, "has_biases") != 0 && !weights_alone;
 }
 
 int intact__rnn_param(const intact_rnn *rnn, int64_t layer, int64_t direction, int which) {
