@@ -70,9 +70,9 @@ int cli_failed(cli *c);
 /* Reports that a file can't be written and returns CLI_FAILED. */
 int cli_file_failed(cli *c, const char *path, const char *why);
 
-/* A number for JSON: null when it is not finite. */
 /* `text` for people and JSON: control characters and bytes that are no UTF-8 as \\xNN; returns the buffer. */
 const char *cli_plain(const char *text, char *buffer, size_t bytes);
+/* A number for JSON: null when it is not finite. */
 json_t *cli_number(double value);
 
 /* ---- pieces shared by verbs (cli/common.c) ---- */

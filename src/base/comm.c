@@ -100,7 +100,6 @@ static intact_status reduce(intact_context *context, void *values, size_t n, siz
   }
 COMBINE(add_f64, double, a[i] + b[i])
 COMBINE(add_f32, float, a[i] + b[i])
-COMBINE(min_f32, float, b[i] < a[i] ? b[i] : a[i])
 COMBINE(max_f32, float, b[i] > a[i] ? b[i] : a[i])
 
 intact_status intact__comm_sum_f64(intact_context *context, double *values, size_t n) {
@@ -108,9 +107,6 @@ intact_status intact__comm_sum_f64(intact_context *context, double *values, size
 }
 intact_status intact__comm_sum_f32(intact_context *context, float *values, size_t n) {
   return reduce(context, values, n, sizeof *values, add_f32);
-}
-intact_status intact__comm_min_f32(intact_context *context, float *values, size_t n) {
-  return reduce(context, values, n, sizeof *values, min_f32);
 }
 intact_status intact__comm_max_f32(intact_context *context, float *values, size_t n) {
   return reduce(context, values, n, sizeof *values, max_f32);

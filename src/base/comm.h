@@ -32,7 +32,6 @@ int64_t intact__comm_whole(const intact_context *context, int64_t count);
 /* In place, over all processes; nothing to do for one. Failures are those of the backend. */
 intact_status intact__comm_sum_f64(intact_context *context, double *values, size_t n);
 intact_status intact__comm_sum_f32(intact_context *context, float *values, size_t n);
-intact_status intact__comm_min_f32(intact_context *context, float *values, size_t n);
 intact_status intact__comm_max_f32(intact_context *context, float *values, size_t n);
 /* all: `bytes` of every process in the order of ranks. */
 intact_status intact__comm_gather(intact_context *context, const void *mine, size_t bytes, void *all);

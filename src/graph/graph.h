@@ -114,9 +114,9 @@ intact_status intact__node_infer(intact_node *node);
 intact_status intact__graph_infer(intact_graph *graph);
 /* The tensors fit the graph's inputs: type, rank, known dims, one number per symbol. The refusal names the input. */
 intact_status intact__graph_check_inputs(const intact_graph *graph, const intact_tensor *const *inputs);
-/* Copy with the shapes of `inputs`, all shapes inferred anew: what planning starts from. */
 /* A copy in a context with the same allocator: two threads may then work on the two. Constants share their elements. */
 intact_status intact__graph_copy_to(const intact_graph *graph, intact_context *context, intact_graph **copy);
+/* Copy with the shapes of `inputs`, all shapes inferred anew: what planning starts from. */
 intact_status intact__graph_with_shapes(const intact_graph *graph, const intact_tensor *const *inputs, intact_graph **copy);
 
 /* Keeps a pair of the file's metadata. */

@@ -19,11 +19,11 @@ struct intact_tensor {
   void *data;
 };
 
-/* Elements not cleared. */
 /* Makes a tensor another context's, which has the same allocator. */
 void intact__tensor_move(intact_tensor *tensor, intact_context *context);
 /* Another holder of the same elements, in a context with the same allocator. */
 intact_status intact__tensor_share_in(intact_context *context, const intact_tensor *tensor, intact_tensor **other);
+/* Elements not cleared. */
 intact_status intact__tensor_create_raw(intact_context *context, intact_dtype dtype, int rank, const int64_t *dims,
                                         intact_tensor **tensor);
 /* Elements inside a mapping (which is retained). The caller has checked the range. */

@@ -7,25 +7,7 @@
 #include "intact/data.h"
 #include "intact/io.h"
 #include "support/reference.h"
-#include "support/test.h"
-
-/* A heap that refuses one request. */
-typedef struct heap {
-  int64_t requests, refuse, live;
-} heap;
-
-static void *heap_allocate(void *user, size_t bytes) {
-  heap *h = user;
-  if (++h->requests == h->refuse) return NULL;
-  h->live++;
-  return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void heap_release(void *user, void *memory) {
-  heap *h = user;
-  if (memory) h->live--;
-  free(memory);
-}
+#include "support/scarce_heap.h"
 
 static intact_context *make_context(heap *h) {
   intact_context_options options = intact_context_default_options();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading, copying, interpreting, planning, running and writing when the heap ends at any request: no-memory, no leak. */
-#include "support/test.h"
+#include "support/scarce_heap.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -8,23 +8,6 @@
 #include "graph/graph.h"
 #include "intact/io.h"
 #include "run/program.h"
-
-typedef struct heap {
-  int64_t requests, refuse, live;
-} heap;
-
-static void *heap_allocate(void *user, size_t bytes) {
-  heap *h = user;
-  if (++h->requests == h->refuse) return NULL;
-  h->live++;
-  return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void heap_release(void *user, void *memory) {
-  heap *h = user;
-  if (memory) h->live--;
-  free(memory);
-}
 
 static const char text[] =
     "intact graph 1\n"

@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trainings whose heap ends at any of their requests: no-memory, no leak, and a checkpoint that is whole or not there. */
-#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "intact/io.h"
 #include "intact/train.h"
-#include "support/test.h"
-
-/* A heap that refuses one request. */
-typedef struct heap {
-  _Atomic int64_t requests, refuse, live;
-} heap;
-
-static void *heap_allocate(void *user, size_t bytes) {
-  heap *h = user;
-  if (atomic_fetch_add(&h->requests, 1) + 1 == h->refuse) return NULL;
-  h->live++;
-  return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void heap_release(void *user, void *memory) {
-  heap *h = user;
-  if (memory) h->live--;
-  free(memory);
-}
+#include "support/scarce_heap.h"
 
 static const char *const network =
     "intact graph 1\nname \"net\"\nstage float\nrequantize f32_rne\nsymbols N\ninput x: f32[N,1,4,4]\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Smallest and largest value, running or averaged, per tensor or per channel. */
-#include <math.h>
+#include <string.h>
 
 #include "base/comm.h"
 #include "quant/observers/observer_state.h"
@@ -38,50 +38,32 @@ static void destroy(intact_context *context, void *state) {
   intact__free(context, state);
 }
 
-/* What each process sends: this, then `n` pairs of smallest and largest. */
+/* What each process sends. */
 typedef struct part {
-  int64_t values, non_finite;
+  int64_t values;
+  intact_min_max ranges[]; /* by channel */
 } part;
 
-static void join_range(intact_min_max *batch, int64_t n, const part *other) {
-  const float *range = (const float *)(const void *)(other + 1);
-  for (int64_t i = 0; i < n; i++) {
-    if (range[2 * i] < batch[i].low) batch[i].low = range[2 * i];
-    if (range[2 * i + 1] > batch[i].high) batch[i].high = range[2 * i + 1];
-  }
-}
-
-/* In the order of the processes, so that all get the same bits (0 has two). What this one has counted is in already. */
-static void join_all(intact_observer_counts *counts, intact_min_max *batch, int64_t n, const uint8_t *all, size_t bytes, int size, int rank) {
-  for (int64_t i = 0; i < n; i++) batch[i] = (intact_min_max){INFINITY, -INFINITY, batch[i].non_finite};
-  for (int i = 0; i < size; i++) {
-    const part *other = (const part *)(const void *)(all + (size_t)i * bytes);
-    join_range(batch, n, other);
-    if (i == rank) continue;
-    counts->values += other->values;
-    counts->non_finite += other->non_finite;
-  }
-}
-
-/* Extremes of the batch, and what has been counted, over all processes that share it; `values` are in this one. */
+/* Extremes of the batch, and what has been counted, over all processes that share it, in their order: all get the same bits (0 has two).
+   `values` are in this one, and counted already. */
 static intact_status share(intact_context *context, intact_observer_counts *counts, int64_t values, intact_min_max *batch, int64_t n) {
-  const int size = intact_comm_size(context), rank = intact_comm_rank(context);
+  const int size = intact_comm_size(context);
   if (size < 2) return INTACT_OK;
-  const size_t bytes = sizeof(part) + ((size_t)n + (size_t)n % 2) * 2 * sizeof(float); /* parts stay aligned */
-  uint8_t *mine = intact__alloc_zeroed(context, (size_t)size + 1, bytes);
-  if (!mine) return intact__no_memory(context, ((size_t)size + 1) * bytes);
-  uint8_t *all = mine + bytes;
-  part *own = (part *)(void *)mine;
-  float *range = (float *)(void *)(own + 1);
-  own->values = values;
-  for (int64_t i = 0; i < n; i++) {
-    own->non_finite += batch[i].non_finite;
-    range[2 * i] = batch[i].low;
-    range[2 * i + 1] = batch[i].high;
+  const size_t ranges = (size_t)n * sizeof *batch, bytes = sizeof(part) + ranges;
+  uint8_t *room = intact__alloc(context, (size_t)size + 1, bytes);
+  if (!room) return intact__no_memory(context, ((size_t)size + 1) * bytes);
+  uint8_t *all = room + bytes;
+  memcpy(room, &values, sizeof values);
+  memcpy(room + sizeof(part), batch, ranges);
+  const intact_status status = intact__comm_gather(context, room, bytes, all);
+  for (int64_t i = 0; i < n && status == INTACT_OK; i++) batch[i] = (intact_min_max)INTACT_MIN_MAX_START;
+  for (int p = 0; p < size && status == INTACT_OK; p++) {
+    const part *other = (const part *)(const void *)(all + (size_t)p * bytes);
+    for (int64_t i = 0; i < n; i++) intact__min_max_join(&batch[i], &other->ranges[i]);
+    counts->values += other->values;
   }
-  const intact_status status = intact__comm_gather(context, mine, bytes, all);
-  if (status == INTACT_OK) join_all(counts, batch, n, all, bytes, size, rank);
-  intact__free(context, mine);
+  if (status == INTACT_OK) counts->values -= values;
+  intact__free(context, room);
   return status;
 }
 
