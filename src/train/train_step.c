@@ -8,9 +8,14 @@
 #include "tensor/tensor.h"
 #include "train/trainer.h"
 
+/* Samples of the batch at hand, over all replicas: the last one of an epoch may be smaller. */
+static int64_t whole_batch(const intact_trainer *t) {
+  const int64_t left = t->samples - t->step_of_epoch * t->options->batch;
+  return left < t->options->batch ? left : t->options->batch;
+}
+
 int64_t intact__train_share(const intact_trainer *t, int64_t *samples) {
-  const int64_t first = t->step_of_epoch * t->options->batch, left = t->samples - first;
-  const int64_t all = left < t->options->batch ? left : t->options->batch;
+  const int64_t first = t->step_of_epoch * t->options->batch, all = whole_batch(t);
   int64_t n = 0;
   for (int64_t i = t->rank; i < all; i += t->ranks) samples[n++] = t->order[first + i];
   return n;
@@ -210,7 +215,7 @@ static intact_status take_stock(intact_trainer *t, double loss, int64_t n, int64
 static intact_status run_step(intact_trainer *t, const int64_t *samples, int64_t n) {
   intact_variable *target = NULL, *loss = NULL;
   double mean = 0;
-  const int64_t left = t->samples - t->step_of_epoch * t->options->batch, whole = left < t->options->batch ? left : t->options->batch;
+  const int64_t whole = whole_batch(t);
   intact__comm_set_part(t->context, n, whole);
   intact_status status = read_batch(t, n, samples);
   if (status == INTACT_OK) status = labels_of(t, t->labels, n, samples, &target);
